@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::program::{check_error, corun_in};
 
 /// A port that was free a moment ago.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()
 }

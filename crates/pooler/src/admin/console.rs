@@ -300,8 +300,8 @@ impl Console {
             Command::Show(Show::Version) => Answer::Table(Table::of(&[VersionRow {
                 version: format!("corun {}", self.version),
             }])),
-            // These are always empty.
-            Command::Show(show @ (Show::DnsZones | Show::Peers | Show::PeerPools)) => {
+            // That is always empty.
+            Command::Show(show @ Show::DnsZones) => {
                 let (columns, rows) = (show.columns().to_vec(), Vec::new());
                 Answer::Table(Table { columns, rows })
             }

@@ -266,7 +266,7 @@ row! {
         count: u64,
     }
 
-    /// `SHOW PEERS`: always empty.
+    /// `SHOW PEERS`
     PeerRow {
         /// Number.
         peer_id: u64,
@@ -274,15 +274,15 @@ row! {
         host: String,
         /// Which port.
         port: u64,
-        /// Connections.
+        /// Cancel requests on their way to it at most.
         pool_size: u64,
     }
 
-    /// `SHOW PEER_POOLS`: always empty.
+    /// `SHOW PEER_POOLS`
     PeerPoolRow {
-        /// Number.
+        /// Peer.
         peer_id: u64,
-        /// Cancel requests on their way.
+        /// Cancel requests that were sent.
         cl_active_cancel_req: u64,
         /// Cancel requests waiting.
         cl_waiting_cancel_req: u64,

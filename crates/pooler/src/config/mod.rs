@@ -15,6 +15,7 @@ mod finding;
 mod host;
 pub mod import;
 mod nearest;
+mod peer;
 mod proxy;
 mod range;
 mod read;
@@ -40,6 +41,7 @@ pub use finding::{Finding, Severity};
 pub use host::{Endpoint, Host, HostPort, socket_in};
 pub(crate) use import::{bytes_until_quote, until_quote};
 pub use nearest::nearest;
+pub use peer::Peer;
 pub use proxy::{AUTH_QUERY, Proxy};
 pub use range::{Range, Split};
 pub use renamed::{RENAMED_KEYS, RENAMED_TABLES, renamed_table};
@@ -67,6 +69,8 @@ pub struct Config {
     pub ranges: BTreeMap<String, Range>,
     /// `[splits.NAME]`
     pub splits: BTreeMap<String, Split>,
+    /// `[peers.ID]`
+    pub peers: BTreeMap<String, Peer>,
 }
 
 /// A usable configuration with what is doubtful about it.
@@ -161,6 +165,7 @@ impl Config {
             Section::User => self.users.entry(name.to_owned()).or_default(),
             Section::Range => self.ranges.entry(name.to_owned()).or_default(),
             Section::Split => self.splits.entry(name.to_owned()).or_default(),
+            Section::Peer => self.peers.entry(name.to_owned()).or_default(),
         }
     }
 

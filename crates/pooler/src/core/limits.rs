@@ -41,7 +41,7 @@ impl<R: Reactor> EventLoop<R> {
         self.lingering_tick(reactor);
         self.forget_unused();
         self.stats_tick();
-        self.drain_tick(reactor);
+        self.ending_tick(reactor);
     }
 
     fn limit_clients(&mut self, reactor: &mut R) {

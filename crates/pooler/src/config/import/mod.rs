@@ -59,6 +59,7 @@ struct Import {
     proxy: Table,
     databases: Vec<Table>,
     users: Vec<Table>,
+    peers: Vec<Table>,
 }
 
 /// Converts the text of a pgbouncer.ini, and checks the result. `file` is its name in findings; relative names of files in it are
@@ -85,16 +86,14 @@ pub(super) fn convert(text: &str, file: &str, folder: &Path, userlist: Option<&P
         },
         databases: Vec::new(),
         users: Vec::new(),
+        peers: Vec::new(),
     };
     for entry in &ini.entries {
         match entry.section.as_str() {
             "pgbouncer" => import.proxy_setting(entry, folder),
             "databases" => import.table(entry, Section::Database),
             "users" => import.table(entry, Section::User),
-            "peers" => {
-                let what = format!("peer {} is not carried over", entry.key);
-                import.found(entry, what, advice("peer_id").unwrap_or_default());
-            }
+            "peers" => import.table(entry, Section::Peer),
             section => {
                 let key = &entry.key;
                 let what = format!("`{key}` stands in [{section}], which PgBouncer does not know either");
@@ -186,7 +185,7 @@ impl Import {
         }
     }
 
-    /// The connection string of a database, or the settings of a user.
+    /// The connection string of a database or a peer, or the settings of a user.
     fn table(&mut self, entry: &Entry, section: Section) {
         if section == Section::Database && CONSOLES.contains(&entry.key.as_str()) {
             let what = format!("no database can be called `{}`", entry.key);
@@ -222,6 +221,7 @@ impl Import {
         }
         let tables = match section {
             Section::Database => &mut self.databases,
+            Section::Peer => &mut self.peers,
             _ => &mut self.users,
         };
         tables.retain(|other| other.heading != table.heading);
@@ -248,6 +248,7 @@ impl Import {
         for table in std::iter::once(&self.proxy)
             .chain(&self.databases)
             .chain(&self.users)
+            .chain(&self.peers)
         {
             toml.push('\n');
             push_comment(&mut toml, &table.comment);

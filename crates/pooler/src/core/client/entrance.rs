@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use corun_net::reactor::{Peer, Reactor};
-use ring::rand::SecureRandom;
 
 use crate::auth::authenticator::BODY_BYTES_MAX;
 use crate::auth::{Authenticator, Denial, Facts, Lookup, Method, Step, TlsFacts, hba};
@@ -17,7 +16,6 @@ use crate::core::client::{AskedForTls, Client, Entrance, Phase, log_client};
 use crate::core::event_loop::{EventLoop, Todo, goodbye};
 use crate::core::pool::process::Greeting;
 use crate::core::route::fleet::{REPLICATION, Way};
-use crate::core::server::cancel;
 use crate::core::shared::{Full, Login};
 use crate::tls;
 use crate::understand::Shape;
@@ -112,7 +110,7 @@ impl<R: Reactor> EventLoop<R> {
                 return Err(refusal);
             }
             Packet::Cancel { pid, secret } => {
-                self.cancel_requested(reactor, pid, &secret);
+                self.cancel_requested(reactor, pid, secret);
                 // The end of the connection tells the client that its request was taken.
                 self.remove_client(reactor, index, true);
                 return Ok(false);
@@ -182,10 +180,10 @@ impl<R: Reactor> EventLoop<R> {
         {
             return Err(Refusal::new(code::PROTOCOL_VIOLATION, "SSL required"));
         }
-        if self.stopping || self.draining {
+        let console = CONSOLES.contains(&&*client.database);
+        if self.stopping || client.cancels_only && !console {
             return Err(Refusal::new(code::CANNOT_CONNECT_NOW, "pooler is shutting down"));
         }
-        let console = CONSOLES.contains(&&*client.database);
         let admin = proxy.admin_users.iter().any(|name| **name == *client.user) || is_own(client);
         if all > proxy.max_client_conn as usize && !(console && admin) {
             return Err(Refusal::new(
@@ -502,8 +500,26 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
+    /// Gives a client the key of its cancel requests. With peering its number says which process it belongs to, and cannot be `pid`.
+    fn give_key(&mut self, index: usize, pid: Option<u32>) {
+        let keys = self.shared.keys_of_clients;
+        let pid = pid
+            .filter(|_| keys.peer_id == 0)
+            .unwrap_or_else(|| keys.pid(self.index, index));
+        let phase = self.clients.get(index).map(|client| &client.phase);
+        let Some(Phase::Greeting(entrance)) = phase else {
+            return;
+        };
+        // Protocol 3.2 allows secrets nobody can guess in a lifetime.
+        let secret = self.new_secret(pid, if entrance.startup.minor >= 2 { 32 } else { 4 });
+        if let Some(client) = self.clients.get_mut(index) {
+            (client.pid, client.secret) = (pid, secret);
+        }
+    }
+
     /// Tells a client that it is in. `pid` is the process that serves it until it leaves, where there is one.
     fn greet(&mut self, reactor: &mut R, index: usize, greeting: &Greeting, pid: Option<u32>) {
+        self.give_key(index, pid);
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -512,10 +528,9 @@ impl<R: Reactor> EventLoop<R> {
         };
         client.settings = Arc::clone(&greeting.settings);
         client.start = Arc::clone(&greeting.settings);
-        client.pid = pid.unwrap_or_else(|| cancel::pid(self.index, index));
         let parameters = greeting.parameters.iter();
         let parameters = parameters.map(|(name, value)| (name.as_str(), value.as_str()));
-        let out = welcome(client, &entrance, &self.shared.random, parameters);
+        let out = welcome(client, &entrance, parameters);
         client.transport.send(reactor, &out);
         client.since = self.now;
         if self.files.config.proxy.log_connections {
@@ -547,15 +562,14 @@ impl<R: Reactor> EventLoop<R> {
         if let Err(refusal) = self.count_client(index, (!admin).then_some(most)) {
             return self.refuse_client(reactor, index, &refusal);
         }
+        self.give_key(index, None);
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
         let Phase::Greeting(entrance) = std::mem::replace(&mut client.phase, Phase::Console) else {
             return;
         };
-        client.admin = admin;
         self.shared.consoles.fetch_add(1, Ordering::Relaxed);
-        client.pid = cancel::pid(self.index, index);
         let parameters = [
             ("server_version", concat!(env!("CARGO_PKG_VERSION"), "/corun")),
             ("client_encoding", "UTF8"),
@@ -565,7 +579,7 @@ impl<R: Reactor> EventLoop<R> {
             ("standard_conforming_strings", "on"),
             ("is_superuser", "on"),
         ];
-        let out = welcome(client, &entrance, &self.shared.random, parameters.into_iter());
+        let out = welcome(client, &entrance, parameters.into_iter());
         client.transport.send(reactor, &out);
     }
 }
@@ -578,9 +592,8 @@ fn is_own(client: &Client) -> bool {
 
 /// What every client that gets in is told: the protocol, parameters by name, and its key.
 fn welcome<'a>(
-    client: &mut Client,
+    client: &Client,
     entrance: &Entrance,
-    random: &dyn SecureRandom,
     parameters: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
@@ -593,13 +606,6 @@ fn welcome<'a>(
         );
     }
     build::authentication_ok(&mut out);
-    // Protocol 3.2 allows secrets nobody can guess in a lifetime.
-    let bytes = if minor >= 2 { 32 } else { 4 };
-    let mut secret = vec![0; bytes];
-    if random.fill(&mut secret).is_err() {
-        secret.clear();
-    }
-    client.secret = secret;
     for (name, value) in parameters {
         build::parameter_status(&mut out, name, value);
     }

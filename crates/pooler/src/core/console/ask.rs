@@ -12,7 +12,7 @@ use std::time::Duration;
 use corun_net::reactor::Reactor;
 use parking_lot::Mutex;
 
-use crate::admin::{PreparedRow, QueryRow, SplitRow};
+use crate::admin::{PeerPoolRow, PreparedRow, QueryRow, SplitRow};
 use crate::core::client::Phase;
 use crate::core::console::look::{ClientView, PoolView, ServerView};
 use crate::core::event_loop::{EventLoop, Todo};
@@ -99,6 +99,7 @@ pub(crate) struct Part {
     pub buffers: Buffers,
     pub prepared: Vec<PreparedRow>,
     pub queries: Vec<QueryRow>,
+    pub peers: Vec<PeerPoolRow>,
     /// Things done, by orders that do something: clients or servers found.
     pub touched: usize,
 }
@@ -258,11 +259,15 @@ impl<R: Reactor> EventLoop<R> {
                 touched
             }
             Order::Drain => {
-                self.drain(reactor);
+                self.begin_to_end(reactor, false);
                 0
             }
-            Order::Shutdown { at_once } => {
-                self.shut_down(reactor, *at_once);
+            Order::Shutdown { at_once: true } => {
+                self.stop(reactor, true);
+                0
+            }
+            Order::Shutdown { at_once: false } => {
+                self.begin_to_end(reactor, true);
                 0
             }
         }

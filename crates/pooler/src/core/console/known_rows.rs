@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::admin::{DatabaseRow, DnsHostRow, PreparedRow, UserRow, database_rows, user_row};
+use crate::admin::{DatabaseRow, DnsHostRow, PeerRow, PreparedRow, UserRow, database_rows, user_row};
 use crate::config::Config;
 use crate::core::console::ask::Part;
 use crate::core::console::stopped::Stopped;
+use crate::core::peers;
 use crate::core::route::resolve::KnownName;
 
 /// `SHOW DATABASES`.
@@ -62,6 +63,20 @@ pub(in crate::core) fn prepared(parts: &[Part]) -> Vec<PreparedRow> {
     let mut rows: Vec<PreparedRow> = all.into_values().collect();
     rows.sort_by(|a, b| b.bind_count.cmp(&a.bind_count).then_with(|| a.name.cmp(&b.name)));
     rows
+}
+
+/// `SHOW PEERS`.
+pub(in crate::core) fn peers(config: &Config) -> Vec<PeerRow> {
+    let row = |id: u16| {
+        let peer = config.peers.get(&id.to_string())?;
+        Some(PeerRow {
+            peer_id: u64::from(id),
+            host: peer.host.clone(),
+            port: u64::from(peer.port),
+            pool_size: u64::from(peer.pool_size.unwrap_or(config.proxy.default_pool_size)),
+        })
+    };
+    peers::ids(config).into_iter().filter_map(row).collect()
 }
 
 /// `SHOW DNS_HOSTS`.

@@ -216,6 +216,7 @@ impl<R: Reactor> EventLoop<R> {
             pools: self.look_at_pools(),
             splits: self.look_at_splits(),
             buffers: self.buffers(reactor),
+            peers: self.look_at_peers(),
             ..Part::default()
         }
     }

@@ -206,7 +206,7 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 Outcome::Asked(Order::Pause(name.clone()))
             }
-            Command::Resume(_) if self.draining || self.stopping => {
+            Command::Resume(_) if shared.leaving.load(Ordering::Relaxed) => {
                 let refusal = Refusal::new(code::PROTOCOL_VIOLATION, "pooler is shutting down");
                 Outcome::Answered(Err(refusal))
             }
@@ -232,8 +232,10 @@ impl<R: Reactor> EventLoop<R> {
             Command::Reconnect(name) => Outcome::Asked(Order::Reconnect(name.clone())),
             Command::Shutdown(Shutdown::WaitForClients) => Outcome::Asked(Order::Drain),
             Command::Shutdown(kind) => {
-                shared.stopping.store(true, Ordering::Relaxed);
                 let at_once = *kind == Shutdown::Immediate;
+                if at_once {
+                    shared.stopping.store(true, Ordering::Relaxed);
+                }
                 Outcome::Asked(Order::Shutdown { at_once })
             }
             // As PAUSE, but it waits for nobody.
@@ -363,8 +365,13 @@ impl<R: Reactor> EventLoop<R> {
             Show::Queue => Table::of(&self.shared.heavy_queue.queue(self.heavy_queue_now_ns())),
             Show::HeavyQueue => Table::of(&self.shared.heavy_queue.slowdowns()),
             Show::DnsHosts => Table::of(&known_rows::dns_hosts(&self.names())),
+            Show::Peers => Table::of(&known_rows::peers(config)),
+            Show::PeerPools => {
+                let rows: Vec<_> = parts.iter().flat_map(|part| part.peers.clone()).collect();
+                Table::of(&rows)
+            }
             // The console answers these by itself.
-            Show::Help | Show::Config | Show::DnsZones | Show::Peers | Show::PeerPools | Show::Version => {
+            Show::Help | Show::Config | Show::DnsZones | Show::Version => {
                 return Ok(Answer::Done);
             }
         }))
