@@ -212,6 +212,15 @@ impl<R: Reactor> EventLoop<R> {
         Ok(!(over && self.shared.mailboxes[self.index].close()))
     }
 
+    /// Its clients are lost: the other loops do not wait for them, and give it none.
+    pub fn give_up(&self) {
+        let mailbox = &self.shared.mailboxes[self.index];
+        while !mailbox.close() {
+            drop(mailbox.take());
+        }
+        self.shared.clients[self.index].store(0, Ordering::Relaxed);
+    }
+
     /// Does what an event has made possible.
     pub(super) fn settle(&mut self, reactor: &mut R) {
         while let Some(todo) = self.todo.pop_front() {

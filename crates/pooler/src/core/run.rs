@@ -253,6 +253,7 @@ impl Setup {
                     Ok(false) => break,
                     Err(error) => {
                         tracing::error!(%error, "an event loop cannot wait for its sockets");
+                        event_loop.give_up();
                         break;
                     }
                 }

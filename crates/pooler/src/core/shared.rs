@@ -81,7 +81,7 @@ impl Mailbox {
         {
             let mut messages = self.messages.lock();
             let full = messages.len() >= MAILBOX_STREAMS_MAX && matches!(message, Message::Stream(_));
-            if full || self.closed.load(Ordering::Relaxed) {
+            if full || self.is_closed() {
                 return Err(message);
             }
             messages.push(message);
@@ -102,6 +102,11 @@ impl Mailbox {
         let messages = self.messages.lock();
         self.closed.store(messages.is_empty(), Ordering::Relaxed);
         messages.is_empty()
+    }
+
+    /// Whether nobody reads it any more.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 
     /// Takes all.
@@ -361,6 +366,7 @@ impl Shared {
         let counts = self.clients.iter().map(|count| count.load(Ordering::Relaxed));
         counts
             .enumerate()
+            .filter(|&(index, _)| !self.mailboxes[index].is_closed())
             .min_by_key(|&(index, count)| (count, index))
             .map_or(0, |(index, _)| index)
     }

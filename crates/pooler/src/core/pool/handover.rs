@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use corun_model::pooler::hunger::Hunger;
 use corun_net::reactor::Reactor;
 
 use crate::core::event_loop::{EventLoop, TICK, Todo, server_token};
-use crate::core::pool::process::{Given, Hunger, ServerKey};
+use crate::core::pool::process::{Given, ServerKey};
 use crate::core::pool::{Pool, PoolKey};
 use crate::core::shared::{Full, Message};
 

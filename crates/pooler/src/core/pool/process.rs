@@ -16,17 +16,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use corun_model::pooler::hunger::Hunger;
 use parking_lot::Mutex;
 
 use crate::config::Effective;
 use crate::core::server::Server;
 use crate::session::settings::Settings;
 
-/// A server goes to another loop's client only if that has waited a quarter and so much longer than its own loop's: one that moves serves
-/// nobody until the other loop's turn comes. Unmeasured.
-const PATIENCE: Duration = Duration::from_millis(5);
-/// Beyond four times and so much longer it goes whatever the loops' loads are. Unmeasured.
-const IMPATIENCE: Duration = Duration::from_millis(100);
 /// Pools known at which those that nobody has any more are dropped.
 const SWEEP_AT: usize = 1024;
 
@@ -65,32 +61,6 @@ pub(crate) struct Given {
     pub unused: Duration,
     /// RECONNECT orders that the giving loop had seen.
     pub reconnects: u64,
-}
-
-/// What a loop's clients wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hunger {
-    /// Since when the first of them waits, by the clock all loops share.
-    pub since: Duration,
-    /// How many wait.
-    pub waiting: usize,
-    /// Connections the loop has.
-    pub servers: usize,
-}
-
-impl Hunger {
-    /// Whether a connection of another loop, whose clients wait for it as well, should come here. How long clients have waited tells of
-    /// the past: by that alone all connections would go to one loop and back. So this one must not be better off with it than the other.
-    fn comes_before(&self, other: &Hunger, now: Duration) -> bool {
-        let (here, there) = (now.saturating_sub(self.since), now.saturating_sub(other.since));
-        let loaded = self.servers == 0 || self.waiting * other.servers >= other.waiting * (self.servers + 1);
-        let limit = if loaded {
-            there * 5 / 4 + PATIENCE
-        } else {
-            there * 4 + IMPATIENCE
-        };
-        here > limit
-    }
 }
 
 /// Pools by their servers.
@@ -365,35 +335,6 @@ mod tests {
             waiting: 1,
             servers: 0,
         })
-    }
-
-    #[test]
-    fn loops_that_wait_alike_share_the_connections() {
-        let hunger = |waiting, servers| Hunger {
-            since: Duration::from_secs(5),
-            waiting,
-            servers,
-        };
-        let other = |waiting, servers| Hunger {
-            since: Duration::from_secs(7),
-            ..hunger(waiting, servers)
-        };
-        for (here, there, comes) in [
-            (hunger(500, 0), other(500, 8), true),
-            (hunger(500, 3), other(500, 5), true),
-            (hunger(500, 4), other(500, 4), false),
-            (hunger(500, 7), other(500, 1), false),
-            (hunger(10, 4), other(500, 4), false),
-            (hunger(1, 0), other(500, 1), true),
-        ] {
-            assert_eq!(here.comes_before(&there, NOW), comes, "{here:?} {there:?}");
-        }
-        // However few wait: nobody starves.
-        let others = Hunger {
-            since: Duration::from_secs(9),
-            ..other(500, 4)
-        };
-        assert!(hunger(1, 4).comes_before(&others, NOW));
     }
 
     #[test]

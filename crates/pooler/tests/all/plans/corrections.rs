@@ -56,6 +56,7 @@ fn correlated_columns_before_and_after() {
     let before = counted(&plan, &memory, &corrections) / real - 1.0;
     assert!(before < -0.5, "{before}");
 
+    assert_eq!(plan.questions().len(), 1);
     learn(&mut session, &plan, &mut corrections);
     let after = counted(&plan, &memory, &corrections) / real - 1.0;
     assert!(after.abs() < 0.001, "{after}");
