@@ -128,6 +128,10 @@ pub trait Reactor {
     /// When the token is taken or reserved, or the kernel refuses.
     fn listen(&mut self, token: Token, listener: Listener) -> io::Result<()>;
 
+    /// Lets no new TCP connections begin at this listener, and accepts those that are being made; see [`Listener::drop_syns`]. Where the
+    /// kernel does not do that, nothing changes.
+    fn drop_syns(&mut self, token: Token);
+
     /// Stops accepting and closes the listener. The file of a unix socket stays where it is.
     fn unlisten(&mut self, token: Token);
 

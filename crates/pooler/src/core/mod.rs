@@ -7,7 +7,7 @@
 //! ```
 //!
 //! [`event_loop`] drives it all, event by event; `shared` is what the loops have in common, `files` the configuration, `limits` and `memory` look
-//! at time and bytes. `run` starts everything; `simulated` starts event loops for tests.
+//! at time and bytes. `run` starts everything, `shutdown` ends it; `peers` are other processes behind the same address; `simulated` starts event loops for tests.
 
 mod auto_prepare;
 mod classify;
@@ -20,6 +20,7 @@ mod heavy_queue;
 mod limits;
 mod memory;
 mod parts;
+mod peers;
 mod pool;
 mod ranges;
 mod reload;
@@ -28,6 +29,7 @@ mod route;
 mod run;
 mod server;
 mod shared;
+mod shutdown;
 mod simulated;
 mod stages;
 

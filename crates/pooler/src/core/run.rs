@@ -1,8 +1,10 @@
 //! [`Pooler`]: threads, listeners, and what the program does with them.
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use corun_topology::affinity;
 
 use crate::config::{AutoCount, Io, Switch};
 use crate::core::config_files::ConfigFiles;
+use crate::core::console::ask::{Answers, Order, Tell};
 use crate::core::console::metrics;
 use crate::core::event_loop::{EventLoop, listener_token};
 use crate::core::heavy_queue::Machine;
@@ -26,6 +29,8 @@ pub struct Pooler {
     threads: Vec<JoinHandle<()>>,
     addresses: Vec<SocketAddr>,
     sockets: Vec<PathBuf>,
+    /// What the files of the sockets are known by.
+    socket_ids: Vec<Option<FileId>>,
     metrics: Option<SocketAddr>,
 }
 
@@ -81,7 +86,13 @@ impl Pooler {
 
     fn start_on(files: ConfigFiles, machine: Machine) -> Result<Self, StartError> {
         let files = Arc::new(files);
+        // First, and the Unix socket last: a process that does not start after all must not have taken connections from another one.
+        let metrics = files.config.corun.prometheus_listen;
+        let metrics = metrics
+            .map(|address| listen_for_metrics(&files, address))
+            .transpose()?;
         let (listeners, addresses, sockets) = listen(&files)?;
+        let socket_ids = sockets.iter().map(|path| file_id(path)).collect();
         let loops = match files.config.corun.event_loops {
             AutoCount::Auto => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             AutoCount::Count(count) => count as usize,
@@ -104,17 +115,16 @@ impl Pooler {
             };
             threads.push(setup.start_over(files.config.corun.io)?);
         }
-        let metrics = match files.config.corun.prometheus_listen {
+        let metrics = match metrics {
             None => None,
-            Some(address) => {
-                let (local, thread) =
-                    metrics::serve(address, Arc::clone(&shared)).map_err(|error| StartError::Listen {
-                        place: address.to_string(),
-                        error,
-                        hint: "see prometheus_listen",
-                    })?;
-                threads.push(thread);
-                Some(local)
+            Some(listener) => {
+                let local = listener.local();
+                let thread = metrics::serve(listener, Arc::clone(&shared));
+                threads.push(thread.map_err(|error| StartError::System {
+                    what: "the metrics",
+                    error,
+                })?);
+                local
             }
         };
         Ok(Self {
@@ -122,6 +132,7 @@ impl Pooler {
             threads,
             addresses,
             sockets,
+            socket_ids,
             metrics,
         })
     }
@@ -154,6 +165,30 @@ impl Pooler {
         changed
     }
 
+    /// Takes no new clients, and ends when those there are have left.
+    pub fn drain(&self) {
+        Answers::ask(&self.shared, &Order::Drain, Tell::Nobody);
+    }
+
+    /// Gives nobody a server any more, as `PAUSE` does; `false`: that is so already.
+    pub fn pause(&self) -> bool {
+        let paused = self.shared.stopped.lock().pause(None);
+        Answers::ask(&self.shared, &Order::Pause(None), Tell::Nobody);
+        paused
+    }
+
+    /// Goes on, as `RESUME` does; `false`: nothing was paused.
+    pub fn resume(&self) -> bool {
+        let resumed = self.shared.stopped.lock().resume(None);
+        Answers::ask(&self.shared, &Order::Resume(None), Tell::Nobody);
+        resumed
+    }
+
+    /// Whether it ends, now or when its clients have left.
+    pub fn is_ending(&self) -> bool {
+        self.shared.leaving.load(Ordering::Relaxed)
+    }
+
     /// Ends: no new clients, and those there are when their transactions have ended, or at once.
     pub fn stop(&self, at_once: bool) {
         self.shared.stop(at_once);
@@ -177,8 +212,12 @@ impl Pooler {
 impl Drop for Pooler {
     fn drop(&mut self) {
         self.stop(true);
-        for socket in &self.sockets {
-            let _ = std::fs::remove_file(socket);
+        for (socket, id) in self.sockets.iter().zip(&self.socket_ids) {
+            // Another process may have taken the name over. That it does so just now is not excluded; it would have to start while this
+            // one ends.
+            if id.is_some() && file_id(socket) == *id {
+                let _ = std::fs::remove_file(socket);
+            }
         }
     }
 }
@@ -235,10 +274,14 @@ impl Setup {
         event_loop.set_clock(&reactor);
         // The first loop accepts for all.
         for (number, listener) in self.listeners.into_iter().enumerate() {
+            let is_unix = matches!(listener, Listener::Unix(_));
             reactor
                 .listen(listener_token(number), listener)
                 .map_err(system("a listener"))?;
             event_loop.listeners = number + 1;
+            if is_unix {
+                event_loop.unix_listener = Some(number);
+            }
         }
         let cpus = if self.pin { self.place.cpus } else { Vec::new() };
         let run = move || {
@@ -266,11 +309,13 @@ impl Setup {
     }
 }
 
-/// Makes a file one of a group's.
-fn give_to(path: &Path, group: &str) -> std::io::Result<()> {
-    let number = corun_net::users::group_id(group)
-        .ok_or_else(|| std::io::Error::other(format!("there is no group \"{group}\"")))?;
-    std::os::unix::fs::chown(path, None, Some(number))
+/// Device and number of a file.
+type FileId = (u64, u64);
+
+/// What a file is known by, whatever its name.
+fn file_id(path: &Path) -> Option<FileId> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 /// The CPUs this process may use.
@@ -310,15 +355,34 @@ fn cores(files: &ConfigFiles) -> Cores {
     }
 }
 
+const SOCKET_HINT: &str = "check that the folder of unix_socket_dir exists and may be written to, and that no other process listens there";
+const GROUP_HINT: &str = "unix_socket_group must be a group that this user may give files to; the folder of unix_socket_dir must be writable";
+
 type Listening = (Vec<Listener>, Vec<SocketAddr>, Vec<PathBuf>);
+
+fn listen_for_metrics(files: &ConfigFiles, address: SocketAddr) -> Result<Listener, StartError> {
+    let options = ListenOptions {
+        reuse_port: files.config.proxy.so_reuseport,
+        ipv4_too: true,
+        ..ListenOptions::default()
+    };
+    Listener::tcp(address, &options).map_err(|error| StartError::Listen {
+        place: address.to_string(),
+        error,
+        hint: "see prometheus_listen",
+    })
+}
 
 fn listen(files: &ConfigFiles) -> Result<Listening, StartError> {
     let proxy = &files.config.proxy;
-    let options = ListenOptions {
+    let mut options = ListenOptions {
         backlog: proxy.listen_backlog,
         reuse_port: proxy.so_reuseport,
+        // An IPv4 address is listened at by its own name.
+        ipv4_too: false,
         defer_accept: proxy.tcp_defer_accept.then(|| Duration::from_secs(45)),
         mode: proxy.unix_socket_mode.0,
+        group: None,
     };
     let (mut listeners, mut addresses, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
     for name in &proxy.listen_addr {
@@ -341,12 +405,15 @@ fn listen(files: &ConfigFiles) -> Result<Listening, StartError> {
             let place = path.display().to_string();
             move |error| StartError::Listen { place, error, hint }
         };
-        let listener = Listener::unix(&path, &options).map_err(refused("check that the folder of unix_socket_dir exists and may be written to, and that no other process listens there"))?;
         if let Some(group) = &proxy.unix_socket_group {
-            give_to(&path, group).map_err(refused(
-                "unix_socket_group must be a group that this user may give files to",
-            ))?;
+            let number = corun_net::users::group_id(group);
+            let missing = || std::io::Error::other(format!("there is no group \"{group}\""));
+            options.group = Some(number.ok_or_else(missing).map_err(refused(GROUP_HINT))?);
         }
+        let listener = Listener::unix(&path, &options).map_err(|error| {
+            let of_group = options.group.is_some() && error.kind() == std::io::ErrorKind::PermissionDenied;
+            refused(if of_group { GROUP_HINT } else { SOCKET_HINT })(error)
+        })?;
         listeners.push(listener);
         sockets.push(path);
     }

@@ -62,6 +62,8 @@ pub mod code {
         KNOWN.into_iter().find(|&code| code == said).unwrap_or("XX000")
     }
 
+    /// Nothing is wrong: of notices.
+    pub const SUCCESS: &str = "00000";
     /// A value a setting does not take.
     pub const INVALID_PARAMETER_VALUE: &str = "22023";
     /// No such setting, or another object.

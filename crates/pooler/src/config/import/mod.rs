@@ -59,11 +59,24 @@ struct Import {
     proxy: Table,
     databases: Vec<Table>,
     users: Vec<Table>,
+    peers: Vec<Table>,
 }
 
-/// Converts the text of a pgbouncer.ini. `file` is its name in findings; relative names of files in it are looked for in
-/// `folder`. `userlist`, if given, becomes `auth_file`.
+/// Converts the text of a pgbouncer.ini, and checks the result. `file` is its name in findings; relative names of files in it are
+/// looked for in `folder`. `userlist`, if given, becomes `auth_file`.
 pub fn import_pgbouncer(text: &str, file: &str, folder: &Path, userlist: Option<&Path>) -> Imported {
+    let mut imported = convert(text, file, folder, userlist);
+    match Config::parse(&imported.toml, "corun.toml") {
+        Ok(loaded) => imported.findings.extend(loaded.warnings),
+        Err(ConfigError::Wrong { findings }) => imported.findings.extend(findings),
+        // Parsing touches no file.
+        Err(ConfigError::Unreadable { .. }) => {}
+    }
+    imported
+}
+
+/// The same, unchecked.
+pub(super) fn convert(text: &str, file: &str, folder: &Path, userlist: Option<&Path>) -> Imported {
     let ini = ini::parse(text, file, folder);
     let mut import = Import {
         findings: ini.unusable,
@@ -73,16 +86,14 @@ pub fn import_pgbouncer(text: &str, file: &str, folder: &Path, userlist: Option<
         },
         databases: Vec::new(),
         users: Vec::new(),
+        peers: Vec::new(),
     };
     for entry in &ini.entries {
         match entry.section.as_str() {
             "pgbouncer" => import.proxy_setting(entry, folder),
             "databases" => import.table(entry, Section::Database),
             "users" => import.table(entry, Section::User),
-            "peers" => {
-                let what = format!("peer {} is not carried over", entry.key);
-                import.found(entry, what, advice("peer_id").unwrap_or_default());
-            }
+            "peers" => import.table(entry, Section::Peer),
             section => {
                 let key = &entry.key;
                 let what = format!("`{key}` stands in [{section}], which PgBouncer does not know either");
@@ -174,7 +185,7 @@ impl Import {
         }
     }
 
-    /// The connection string of a database, or the settings of a user.
+    /// The connection string of a database or a peer, or the settings of a user.
     fn table(&mut self, entry: &Entry, section: Section) {
         if section == Section::Database && CONSOLES.contains(&entry.key.as_str()) {
             let what = format!("no database can be called `{}`", entry.key);
@@ -210,6 +221,7 @@ impl Import {
         }
         let tables = match section {
             Section::Database => &mut self.databases,
+            Section::Peer => &mut self.peers,
             _ => &mut self.users,
         };
         tables.retain(|other| other.heading != table.heading);
@@ -231,11 +243,12 @@ impl Import {
         }
     }
 
-    fn finish(mut self, file: &str) -> Imported {
+    fn finish(self, file: &str) -> Imported {
         let mut toml = format!("# Made from {} by `corun proxy import`.\n", file_name(file));
         for table in std::iter::once(&self.proxy)
             .chain(&self.databases)
             .chain(&self.users)
+            .chain(&self.peers)
         {
             toml.push('\n');
             push_comment(&mut toml, &table.comment);
@@ -245,12 +258,6 @@ impl Import {
                 push_comment(&mut toml, &row.comment);
                 toml.push_str(&format!("{} = {}\n", row.key, row.value));
             }
-        }
-        match Config::parse(&toml, "corun.toml") {
-            Ok(loaded) => self.findings.extend(loaded.warnings),
-            Err(ConfigError::Wrong { findings }) => self.findings.extend(findings),
-            // Parsing touches no file.
-            Err(ConfigError::Unreadable { .. }) => {}
         }
         Imported {
             toml,

@@ -461,7 +461,7 @@ fn is_skipped(tag: u8) -> bool {
 pub(in crate::core) fn no_blocks() -> Refusal {
     Refusal::new(
         code::NOT_SUPPORTED,
-        "transaction blocks are not allowed in statement pooling mode",
+        "transaction blocks not allowed in statement pooling mode",
     )
     .hint("Use pool_mode = transaction for this database or user.")
 }

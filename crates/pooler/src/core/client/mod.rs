@@ -145,6 +145,8 @@ pub(in crate::core) struct Client {
     pub secret: Vec<u8>,
     /// May change things on the console.
     pub admin: bool,
+    /// It came when the process took clients no more: for cancel requests, or the console.
+    pub cancels_only: bool,
     /// Counted among its pool's clients.
     pub counted: bool,
     pub asked_for_tls: AskedForTls,

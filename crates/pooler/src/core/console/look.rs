@@ -32,6 +32,13 @@ pub(crate) struct ClientView {
     pub buffer: BufferView,
 }
 
+impl ClientView {
+    /// Whether it has proved who it is.
+    pub fn is_in(&self) -> bool {
+        self.state != "login"
+    }
+}
+
 /// What is kept for a connection, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BufferView {
@@ -209,6 +216,7 @@ impl<R: Reactor> EventLoop<R> {
             pools: self.look_at_pools(),
             splits: self.look_at_splits(),
             buffers: self.buffers(reactor),
+            peers: self.look_at_peers(),
             ..Part::default()
         }
     }

@@ -362,7 +362,7 @@ impl<'a, R: Reactor> Way<'a, R> {
                 }
                 true
             }
-            backend::COPY_IN => {
+            backend::COPY_IN | backend::COPY_BOTH => {
                 self.server.expects.copy_in();
                 self.received.owes_less = true;
                 true

@@ -33,7 +33,7 @@ impl<R: Reactor> EventLoop<R> {
                     self.server_bytes(reactor, index, &plain);
                 }
                 if opened == Opened::Ended {
-                    self.server_lost(reactor, index, "the other side closed the connection");
+                    self.server_lost(reactor, index, "server conn crashed?");
                 }
             }
             Err(error) => self.server_failed(
