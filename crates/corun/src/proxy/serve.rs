@@ -29,6 +29,7 @@ pub struct RunArgs {
 /// # Errors
 /// What the configuration or the system refuses at the start.
 pub fn run(args: &RunArgs, verbose: u8) -> anyhow::Result<()> {
+    corun_net::memory::without_huge_pages();
     let (files, warnings) = ConfigFiles::load(&args.config)?;
     out::start_server_logging(
         level(files.config.corun.log_level, verbose),

@@ -26,6 +26,7 @@ use crate::core::config_files::ConfigFiles;
 use crate::core::console::queries::Queries;
 use crate::core::console::stats_log::StatsLog;
 use crate::core::heavy_queue;
+use crate::core::listen::Listening;
 use crate::core::memory::Memory;
 use crate::core::parts::Splits;
 use crate::core::peers::Forwards;
@@ -97,6 +98,7 @@ pub(crate) struct EventLoop<R> {
     pub(super) todo: VecDeque<Todo>,
     /// Questions to servers that wait for a connection: pool, question, text.
     pub(super) questions: VecDeque<(usize, Question, String)>,
+    pub(super) listening: Listening,
     pub(super) hosts: LoopHosts,
     /// RECONNECT orders seen.
     pub(super) reconnects: u64,
@@ -159,6 +161,7 @@ impl<R: Reactor> EventLoop<R> {
             classifier,
             todo: VecDeque::new(),
             questions: VecDeque::new(),
+            listening: Listening::default(),
             hosts: LoopHosts::default(),
             reconnects: 0,
             now: Duration::ZERO,
@@ -320,6 +323,7 @@ impl<R: Reactor> EventLoop<R> {
             Message::Evict { of, key, to } => self.evict_for(reactor, of, &key, to),
             Message::Catalogue(database) => self.catalogue_found(reactor, &database),
             Message::OsUser { client, id } => self.os_user_found(reactor, client, id),
+            Message::Listen(database, said) => self.said(reactor, &database, said),
             Message::Ask(ask) => self.asked(reactor, ask),
             Message::Answered(slot, id, answers) => self.console_answered(reactor, slot, id, &answers),
             Message::Counted(answers) => self.log_counted(&answers),
@@ -405,9 +409,10 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Takes a client out of everything. `open`: its socket is still in the reactor.
     pub(super) fn remove_client(&mut self, reactor: &mut R, index: usize, open: bool) {
-        let Some(client) = self.clients.try_remove(index) else {
+        let Some(mut client) = self.clients.try_remove(index) else {
             return;
         };
+        self.listens_no_more(reactor, index, &mut client);
         self.shared.clients[self.index].fetch_sub(1, Ordering::Relaxed);
         if matches!(client.phase, Phase::Console) {
             self.shared.consoles.fetch_sub(1, Ordering::Relaxed);

@@ -175,6 +175,11 @@ impl<R: Reactor> EventLoop<R> {
             {
                 replaced.push((client, why));
             }
+            if server.stages.hub.is_some()
+                && let Some(why) = server.life.closing
+            {
+                done.push((index, why));
+            }
             if server.is_used() || server.task.is_some() || server.process.cancels.under_way() > 0 {
                 continue;
             }

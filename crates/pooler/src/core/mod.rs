@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  client ─► classify ─► route ─► pool ─► server ─► reply ─► client       a query's way
+//!     listen ─► client                                                    notifications
 //!     auto_prepare    ranges, heavy_queue, parts, explain                 what may change it (`stages`)
 //!  console                                                                what administrators see and order
 //! ```
@@ -18,6 +19,7 @@ mod event_loop;
 mod explain;
 mod heavy_queue;
 mod limits;
+mod listen;
 mod memory;
 mod parts;
 mod peers;

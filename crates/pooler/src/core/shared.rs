@@ -16,6 +16,7 @@ use crate::auth::scram::ClientKeys;
 use crate::auth::{Mock, Secret};
 use crate::config::Effective;
 use crate::core::config_files::ConfigFiles;
+use crate::core::listen::Said;
 use crate::core::peers::key::Keys;
 use crate::core::pool::process::{Given, ProcessPools, ServerKey};
 use crate::hosts::Hosts;
@@ -59,6 +60,8 @@ pub(crate) enum Message {
     /// Another loop needs a connection that `max_db_connections` or `max_user_connections` keeps it from making: the free one that
     /// was used longest ago makes room.
     Evict { of: Full, key: ServerKey, to: usize },
+    /// About the notifications of a database.
+    Listen(Arc<str>, Said),
     /// Something to run on the loop.
     Ask(crate::core::console::ask::Ask),
     /// All loops have answered a console client (slot, number).
@@ -335,6 +338,15 @@ impl Shared {
     pub fn id(&self) -> u64 {
         // Only that they differ matters.
         self.ids.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A number that nobody guesses, in this process or another.
+    pub fn marker(&self) -> u64 {
+        let mut bytes = [0; 8];
+        match self.random.fill(&mut bytes) {
+            Ok(()) => u64::from_be_bytes(bytes),
+            Err(_) => self.id(),
+        }
     }
 
     /// The configuration now.

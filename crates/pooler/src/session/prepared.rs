@@ -267,6 +267,14 @@ impl ClientStatements {
         });
     }
 
+    /// No copy that a server has of the one parsed at `stamp` will do any more; it counts as parsed at `new`.
+    pub fn parse_anew(&mut self, stamp: u64, new: u64) {
+        let mut all = self.named.values_mut();
+        if let Some(prepared) = all.find(|prepared| prepared.stamp == stamp) {
+            prepared.stamp = new;
+        }
+    }
+
     /// Those with names.
     pub fn named(&self) -> impl Iterator<Item = (&[u8], &Prepared)> {
         self.named.iter().map(|(name, prepared)| (&**name, prepared))

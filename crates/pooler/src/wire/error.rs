@@ -153,6 +153,8 @@ pub struct Reported {
     pub code: String,
     /// The primary message.
     pub message: String,
+    /// The function of the server's that says so, which is not translated.
+    pub routine: String,
 }
 
 impl Reported {
@@ -166,6 +168,7 @@ impl Reported {
                 b'S' if reported.severity.is_empty() => reported.severity = value,
                 b'C' => reported.code = value,
                 b'M' => reported.message = value,
+                b'R' => reported.routine = value,
                 _ => {}
             }
         }

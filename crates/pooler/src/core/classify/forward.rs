@@ -48,6 +48,15 @@ pub(in crate::core) fn forward<R: Reactor>(
     reactor: &mut R,
     request: &mut Request<'_>,
 ) -> (usize, Stop) {
+    let again = &mut server.query.again;
+    again.forget();
+    if server.expects.settled()
+        && server.session.status == TransactionStatus::Idle
+        && !client.transaction.began
+        && client.passing == 0
+    {
+        again.keep(request.bytes);
+    }
     let mut way = Way {
         client,
         server,
@@ -412,6 +421,14 @@ impl<R: Reactor> Way<'_, R> {
                 .doubt
                 .touched
                 .extend(understood.setting_names.iter().cloned());
+        }
+        if let Some(listens) = &mut client.listens {
+            if understood.unpins.contains(Pins::LISTEN) {
+                listens.leaves(None);
+            }
+            for channel in &understood.unlistens {
+                listens.leaves(Some(channel));
+            }
         }
         client.transaction.wrote |= understood.access != Access::Read;
         if understood.defines && !(understood.statements == 1 && understood.pins.contains(Pins::TEMP_TABLE)) {

@@ -25,6 +25,7 @@ use corun_net::reactor::{Peer, Token};
 use crate::auth::Authenticator;
 use crate::core::client::wait::Wait;
 use crate::core::heavy_queue::Turn;
+use crate::core::listen::Listens;
 use crate::core::server::transport::Transport;
 use crate::session::catalogue::Effects;
 use crate::session::prepared::ClientStatements;
@@ -169,6 +170,8 @@ pub(in crate::core) struct Client {
     pub place: Option<Place>,
     /// It was told that its transaction block has begun, and no server knows of it yet: the text that began it.
     pub begun: Option<Box<Begun>>,
+    /// What a hub listens to for it.
+    pub listens: Option<Box<Listens>>,
     // Who serves it.
     pub server: Option<usize>,
     pub wait: Wait,

@@ -160,6 +160,8 @@ impl<R: Reactor> EventLoop<R> {
                     .unwrap_or_default(),
                 state: if !server.is_ready() {
                     "login"
+                } else if server.stages.hub.is_some() {
+                    "listen"
                 } else if server.is_used() {
                     "active"
                 } else if server.process.cancels.under_way() > 0 {
@@ -244,6 +246,9 @@ impl<R: Reactor> EventLoop<R> {
                 ..PoolView::default()
             };
             for (_, server) in mine {
+                if server.stages.hub.is_some() {
+                    continue;
+                }
                 let works = server.is_used();
                 view.servers_active += usize::from(works);
                 view.servers_cancelled += usize::from(!works && server.process.cancels.under_way() > 0);

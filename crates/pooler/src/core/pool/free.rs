@@ -42,6 +42,9 @@ impl<R: Reactor> EventLoop<R> {
             return self.close_server(reactor, index, "PAUSE");
         }
         let of = server.pool;
+        if !self.questions.is_empty() && self.becomes_hub(reactor, index, of) {
+            return;
+        }
         if self.goes_elsewhere(reactor, index, of) {
             return;
         }

@@ -3,6 +3,7 @@
 //! [`relay`] steps over message headers. Rows and most else go to the client as they came, in one slice; looked into are only those that
 //! end something, change something, or answer what the client did not ask.
 
+pub(in crate::core) mod again;
 pub(in crate::core) mod change;
 pub(in crate::core) mod expect;
 pub(in crate::core) mod filter;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use corun_net::reactor::Reactor;
 
 use crate::core::client::Client;
+use crate::core::listen;
 use crate::core::reply::expect::Step;
 use crate::core::reply::filter::{AfterReply, Verdict, framed};
 use crate::core::server::cancel::{BY_TIMEOUT, BY_USER};
@@ -46,6 +48,12 @@ pub(in crate::core) struct Received {
     pub owes_less: bool,
     /// The proxy's own query has been answered.
     pub task: Option<Task>,
+    /// What a hub was notified of.
+    pub notifications: Vec<listen::Message>,
+    /// The result of the client's statement with this stamp is another since it was parsed.
+    pub stale: Option<u64>,
+    /// The client's messages, which run again for that.
+    pub again: Option<Vec<u8>>,
     /// What is left to do, in order.
     pub after: Vec<AfterReply>,
 }
@@ -191,7 +199,9 @@ impl<'a, R: Reactor> Way<'a, R> {
                     | backend::COMMAND_COMPLETE
                     | backend::COPY_IN
             )
+            || (tag == backend::NOTIFICATION && self.client.as_ref().is_some_and(|client| client.listens.is_some()))
             || (tag == backend::ERROR && total <= LOOKED_INTO_MAX)
+            || (tag == backend::PARAMETER_DESCRIPTION && self.server.query.again.is_kept())
             || filter.is_some_and(|filter| filter.needs_whole(tag))
                 && (tag != backend::NOTICE || total <= LOOKED_INTO_MAX);
         let limit = if task { TASK_MESSAGE_MAX } else { LOOKED_INTO_MAX };
@@ -307,6 +317,7 @@ impl<'a, R: Reactor> Way<'a, R> {
         match tag {
             backend::DATA_ROW => true,
             backend::COMMAND_COMPLETE | backend::EMPTY_QUERY | backend::PORTAL_SUSPENDED => {
+                self.answered();
                 self.server.expects.step_complete(Step::Execute);
                 if matches!(body, b"DEALLOCATE ALL\0" | b"DISCARD ALL\0") {
                     self.discarded();
@@ -314,8 +325,19 @@ impl<'a, R: Reactor> Way<'a, R> {
                 true
             }
             backend::ROW_DESCRIPTION => {
+                self.answered();
                 self.server.expects.step_complete(Step::Describe);
                 true
+            }
+            backend::PARAMETER_DESCRIPTION if passes && self.server.query.again.is_kept() => {
+                self.server.query.again.hold(&self.bytes[self.at..end]);
+                false
+            }
+            backend::READY if let Some(batch) = self.server.query.again.ended() => {
+                self.own_ready(body);
+                self.received.own = true;
+                self.received.again = Some(batch);
+                false
             }
             backend::READY if self.server.expects.swallowed() => {
                 self.own_ready(body);
@@ -330,6 +352,7 @@ impl<'a, R: Reactor> Way<'a, R> {
             backend::PARSE_COMPLETE => !self.server.expects.parse_complete(),
             backend::CLOSE_COMPLETE => !self.server.expects.close_complete(),
             backend::BIND_COMPLETE | backend::NO_DATA => {
+                self.answered();
                 let step = if tag == backend::NO_DATA {
                     Step::Describe
                 } else {
@@ -341,6 +364,17 @@ impl<'a, R: Reactor> Way<'a, R> {
             backend::ERROR => {
                 let passes = passes && !self.server.expects.swallowed();
                 let stamp = self.error(whole.then(|| &self.bytes[self.at..end]));
+                if stamp != 0 && passes && whole && again::is_stale(body) {
+                    self.received.stale = Some(stamp);
+                    if self.server.query.filter.is_none()
+                        && self.server.stages.ticket.is_none()
+                        && self.server.query.again.refused()
+                    {
+                        self.server.reading.errors = self.server.reading.errors.saturating_sub(1);
+                        return false;
+                    }
+                }
+                self.answered();
                 if !passes {
                     return false;
                 }
@@ -367,11 +401,25 @@ impl<'a, R: Reactor> Way<'a, R> {
                 self.received.owes_less = true;
                 true
             }
+            backend::NOTIFICATION => self.notified(body, end),
             // Authentication or keys in the middle of a session.
             backend::AUTHENTICATION | backend::KEY_DATA => {
                 self.received.broken = Some("the server sent a message that belongs to the login");
                 false
             }
+            _ => true,
+        }
+    }
+
+    /// A notification, for a client that has this server or for those of a hub. Returns whether the client gets it as it is.
+    fn notified(&mut self, body: &[u8], end: usize) -> bool {
+        if self.server.stages.hub.is_some() {
+            let message = &self.bytes[end - body.len() - HEADER_BYTES..end];
+            self.received.notifications.push(message.into());
+        }
+        let listens = self.client.as_mut().and_then(|client| client.listens.as_mut());
+        match (listens, listen::notification(body)) {
+            (Some(listens), Some((channel, payload))) => listens.by_server(channel, payload),
             _ => true,
         }
     }
@@ -401,6 +449,15 @@ impl<'a, R: Reactor> Way<'a, R> {
             out.extend(rest);
         });
         Some(out)
+    }
+
+    /// An answer comes: what is under way does not run again.
+    #[inline]
+    fn answered(&mut self) {
+        if self.server.query.again.is_kept() {
+            let held = self.server.query.again.answered();
+            self.send(&held);
+        }
     }
 
     /// A ReadyForQuery that the client does not get.
@@ -476,6 +533,9 @@ impl<'a, R: Reactor> Way<'a, R> {
                 client.pins = client.pins.without(client.unpins);
             }
             client.unpins = Pins::NONE;
+            if let Some(listens) = &mut client.listens {
+                listens.transaction_ended(self.server.reading.errors == 0);
+            }
             client.transaction.began = self.server.expects.outstanding() > 0 && client.transaction.began;
         }
         self.transaction_ended();
@@ -515,8 +575,9 @@ impl<'a, R: Reactor> Way<'a, R> {
             backend::COPY_IN | backend::COPY_BOTH => {
                 self.received.broken = Some("a query of the pooler itself wants to copy in");
             }
-            // A notification for a client that listens; it keeps this server.
-            backend::NOTIFICATION => self.send(&self.bytes[end - body.len() - HEADER_BYTES..end]),
+            backend::NOTIFICATION if self.notified(body, end) => {
+                self.send(&self.bytes[end - body.len() - HEADER_BYTES..end])
+            }
             _ => {}
         }
     }

@@ -605,6 +605,11 @@ impl<R: Reactor> EventLoop<R> {
                 continue;
             };
             if let Some(index) = pool.idle.pop() {
+                if matches!(question, Question::Listen(_)) {
+                    self.questions.push_front((pool_index, question, sql));
+                    self.becomes_hub(reactor, index, pool_index);
+                    continue;
+                }
                 if let Some(server) = self.servers.get_mut(index) {
                     server.life.used = true;
                     server.query.since = self.now;
@@ -667,6 +672,7 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 self.secret_found(reactor, client, id, &rows, error.is_some());
             }
+            Question::Listen(database) => self.hub_lost(reactor, &database),
             Question::Health { database, order } => self.probed(reactor, &database, order, &rows, error),
         }
     }
