@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::fixture::Fixture;
 use crate::common::message::{self, Message};
-use crate::common::raw::{PATIENCE, Raw};
+use crate::common::raw::{PATIENCE, Raw, Row};
 use crate::common::target::{self, Kind};
 use crate::common::wait::wait_until;
 
@@ -44,7 +44,7 @@ fn wait_until_shared(fixture: &Fixture) {
     if target::kind() == Kind::Corun {
         wait_until("clients that listen keep their servers", || {
             let clients = fixture.console().table("show clients");
-            let pinned = |client: &&_| fixture.database == client["database"] && !client["link"].is_empty();
+            let pinned = |client: &&Row| fixture.database == client["database"] && !client["pin"].is_empty();
             clients.iter().filter(pinned).count() == 0
         });
     }
