@@ -109,9 +109,11 @@ impl<R: Reactor> EventLoop<R> {
             let Some(listens) = &mut client.listens else {
                 continue;
             };
-            let own = matches!(listens.step, Step::AtHub(_) | Step::Listening(_));
-            if own && listens.channels.is_empty() {
-                listens.step = Step::None;
+            if listens.channels.is_empty() && !matches!(listens.step, Step::Marking(_)) {
+                // Its own server, if it has one, has said all so far.
+                if listens.hand_over().is_some() {
+                    listens.step = Step::None;
+                }
                 continue;
             }
             // Nobody is to be told what it leaves.

@@ -121,8 +121,8 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(why) = received.broken {
             return self.server_lost(reactor, index, why);
         }
-        if let Some(stamp) = received.stale {
-            self.parse_anew(index, stamp, received.again);
+        if received.stale.is_some() || received.again.is_some() {
+            self.parse_anew(index, received.stale, received.again);
         }
         if let Some(task) = received.task {
             return self.task_done(reactor, index, task);
@@ -152,7 +152,7 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// The result of a client's statement has changed: the next use parses it anew, and the refused one comes again if it can.
-    fn parse_anew(&mut self, index: usize, stamp: u64, again: Option<Vec<u8>>) {
+    fn parse_anew(&mut self, index: usize, stale: Option<u64>, again: Option<Vec<u8>>) {
         let new = self.classifier.statements.stamp();
         let Some(client_index) = self.client_of(index) else {
             return;
@@ -160,7 +160,9 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(client_index) else {
             return;
         };
-        client.statements.parse_anew(stamp, new);
+        if let Some(stamp) = stale {
+            client.statements.parse_anew(stamp, new);
+        }
         if let Some(batch) = again {
             client.put_back(batch);
             self.serve_soon(client_index);

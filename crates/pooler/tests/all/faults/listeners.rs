@@ -72,7 +72,7 @@ impl Said {
                         if !self.over.load(Ordering::Relaxed) {
                             continue;
                         }
-                        if last == from || before.is_some_and(|before| before >= last) {
+                        if last <= from + 1 || before.is_some_and(|before| before >= last) {
                             return;
                         }
                         silent += 1;
@@ -87,7 +87,8 @@ impl Said {
                 let number: usize = parts.next().and_then(|number| number.parse().ok()).expect("a number");
                 let missing = match before {
                     Some(before) => before + 1..number,
-                    None => from + 1..number,
+                    // The number behind that may have been said before, and not been counted yet.
+                    None => from + 2..number,
                 };
                 assert!(before.is_none_or(|before| before < number), "{channel}: {number} after {before:?}");
                 let unknown = self.unknown.lock().expect("no panic");

@@ -57,7 +57,7 @@ fn listeners_share_a_connection_and_keep_none() {
     let mut notifier = clients.pop().expect("one");
     clients[0].rows("listen news");
     clients[1].ask(&[message::statement("listen news", &[]), message::sync()].concat());
-    clients[2].rows("do $$ begin execute 'listen news'; execute 'listen \"Other \"\"one\"'; end $$");
+    clients[2].rows("do $$ begin listen news; listen \"Other \"\"one\"; end $$");
     wait_until_shared(&fixture);
     notifier.rows("begin; notify news, '1'; notify news, '2'; commit");
     notifier.rows("begin; notify news, 'never'; rollback");
@@ -152,7 +152,8 @@ fn nothing_is_lost_or_doubled_while_listening_is_handed_over() {
                     }
                     collect(client.until(|seen| seen.len() > 100));
                     let first = numbers[0];
-                    assert!(first <= after + 1, "round {round}: hears {first}, and had to from {after} on");
+                    // The number behind that may have been said before, and not been counted yet.
+                    assert!(first <= after + 2, "round {round}: hears {first}, and had to from {after} on");
                     let expected: Vec<usize> = (first..first + numbers.len()).collect();
                     assert_eq!(numbers, expected, "round {round}");
                 }
@@ -187,7 +188,7 @@ fn clients_are_told_that_their_hub_is_lost() {
     assert!(states.contains("listen"), "{states:?}");
     fixture.sql(
         "select pg_terminate_backend(pid) from pg_stat_activity \
-         where datname = current_database() and query like '%LISTEN \"news\"%' and pid <> pg_backend_pid()",
+         where datname = current_database() and query like 'LISTEN \"news\"%' and pid <> pg_backend_pid()",
     );
     for client in &mut clients {
         let last = client.until_closed();
