@@ -136,7 +136,7 @@ fn what_has_a_counterpart_is_carried_over() {
             "16: `logfile` has no counterpart",
             "17: `pidfile` has no counterpart",
             "31: `client_tls_protocols`: TLS 1.0 and 1.1 are not spoken",
-            "35: `pkt_buf` has no counterpart",
+            "36: `pkt_buf` has no counterpart",
         ],
     );
     for line in [
@@ -193,7 +193,7 @@ b = host
             "16: `nonsense` is not known",
             // The check's word on the result.
             "3: no user could log in",
-            "11: [peers.ID] are not used",
+            "12: [peers.ID] are not used",
         ],
     );
     let hint = imported.findings[4].hint.as_deref();

@@ -569,6 +569,7 @@ impl<R: Reactor> EventLoop<R> {
         let Phase::Greeting(entrance) = std::mem::replace(&mut client.phase, Phase::Console) else {
             return;
         };
+        client.admin = admin;
         self.shared.consoles.fetch_add(1, Ordering::Relaxed);
         let parameters = [
             ("server_version", concat!(env!("CARGO_PKG_VERSION"), "/corun")),
