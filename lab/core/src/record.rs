@@ -8,11 +8,14 @@
 //!     join.run         commit, date, arguments, one `key: value` a line
 //! ```
 //!
-//! Order of calls: [`folder`], then [`Record::write`]. A record of the same suite, day and host is replaced. Collecting
-//! the facts (commit, host, topology) is the caller's: this module only lays them out, and its dates are handed in.
+//! Order of calls: [`folder`], then [`Record::write`]. Of a record of the same suite, day and host, cases that did not run again stay, with
+//! the facts of their run. Collecting the facts (commit, host, topology) is the caller's: this module only lays them out, and its dates are
+//! handed in.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+use serde_json::Value;
 
 use crate::error::BenchError;
 use crate::row::Row;
@@ -82,12 +85,20 @@ impl Record {
             std::fs::write(&path, text)
                 .map_err(|source| BenchError::io(format!("could not write {}", path.display()), source))
         };
-        write(format!("{}.csv", self.suite), csv(rows))?;
-        write(
-            format!("{}.jsonl", self.suite),
-            lines(rows.iter().map(Row::to_json)),
-        )?;
-        write(format!("{}.run", self.suite), self.facts())?;
+        let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+        let (jsonl, run) = (format!("{}.jsonl", self.suite), format!("{}.run", self.suite));
+        let (kept, facts) = kept(&read(&jsonl), &read(&run), rows);
+        let all = kept
+            .into_iter()
+            .chain(rows.iter().map(Row::to_json))
+            .collect::<Vec<_>>();
+        let values: Vec<Value> = all
+            .iter()
+            .filter_map(|row| serde_json::from_str(row).ok())
+            .collect();
+        write(format!("{}.csv", self.suite), csv(&values))?;
+        write(jsonl, lines(all))?;
+        write(run, facts + &self.facts())?;
         if !self.topology.is_empty() {
             write("topology.jsonl".to_string(), lines(self.topology.iter().cloned()))?;
         }
@@ -100,8 +111,35 @@ impl Record {
             format!("date: {}", self.date),
             format!("host: {}", self.host),
             format!("commit: {}", self.commit),
-            format!("arguments: {}", self.arguments.join(" ")),
+            format!(
+                "arguments: {}",
+                self.arguments
+                    .iter()
+                    .map(|argument| name(argument))
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            ),
         ])
+    }
+}
+
+/// What stays of the record before: rows of cases that did not run again, and the facts of their runs.
+fn kept(rows_before: &str, facts_before: &str, rows: &[Row]) -> (Vec<String>, String) {
+    let ran: BTreeSet<&str> = rows.iter().map(|row| row.case.as_str()).collect();
+    let stays = |line: &&str| {
+        let row: Value = serde_json::from_str(line).unwrap_or_default();
+        row["case"].as_str().is_some_and(|case| !ran.contains(case))
+    };
+    let kept: Vec<String> = rows_before.lines().filter(stays).map(str::to_string).collect();
+    let facts = if kept.is_empty() { "" } else { facts_before };
+    (kept, facts.to_string())
+}
+
+/// An argument as it is published: of the path of a file of this machine only the name.
+fn name(argument: &str) -> &str {
+    match argument.rsplit_once('/') {
+        Some((_, name)) if argument.starts_with('/') => name,
+        _ => argument,
     }
 }
 
@@ -111,12 +149,8 @@ fn lines(lines: impl IntoIterator<Item = String>) -> String {
         .fold(String::new(), |text, line| text + &line + "\n")
 }
 
-/// The rows as CSV: the fixed columns, `versus`, then every parameter any row has, by name.
-pub fn csv(rows: &[Row]) -> String {
-    let parameters: BTreeSet<&str> = rows
-        .iter()
-        .flat_map(|row| row.parameters.iter().map(|(key, _)| key.as_str()))
-        .collect();
+/// The rows as CSV: the fixed columns, then every parameter any row has, by name.
+fn csv(rows: &[Value]) -> String {
     let fixed = [
         "suite",
         "case",
@@ -130,6 +164,14 @@ pub fn csv(rows: &[Row]) -> String {
         "label",
         "versus",
     ];
+    let keys = rows
+        .iter()
+        .filter_map(Value::as_object)
+        .flat_map(|row| row.keys());
+    let parameters: BTreeSet<&str> = keys
+        .map(String::as_str)
+        .filter(|key| !fixed.contains(key))
+        .collect();
     let mut text = fixed
         .into_iter()
         .chain(parameters.iter().copied())
@@ -137,13 +179,12 @@ pub fn csv(rows: &[Row]) -> String {
         .join(",")
         + "\n";
     for row in rows {
-        let json = serde_json::to_value(row).unwrap_or_default();
         let cells = fixed
             .into_iter()
             .chain(parameters.iter().copied())
-            .map(|key| match &json[key] {
-                serde_json::Value::Null => String::new(),
-                serde_json::Value::String(text) => quoted(text),
+            .map(|key| match &row[key] {
+                Value::Null => String::new(),
+                Value::String(text) => quoted(text),
                 other => other.to_string(),
             });
         text += &(cells.collect::<Vec<_>>().join(",") + "\n");
@@ -165,6 +206,11 @@ mod tests {
     use super::*;
     use crate::stats::Spread;
 
+    fn values(rows: &[Row]) -> Vec<Value> {
+        let value = |row| serde_json::to_value(row).expect("a row");
+        rows.iter().map(value).collect()
+    }
+
     fn rows() -> Vec<Row> {
         let spread = Spread::of(&[1.0, 2.0, 4.0]).expect("three values");
         vec![
@@ -178,7 +224,7 @@ mod tests {
     #[test]
     fn csv_has_a_column_for_every_key_and_empty_cells_for_missing_ones() {
         assert_eq!(
-            csv(&rows()),
+            csv(&values(&rows())),
             "suite,case,metric,unit,n,min,median,max,answer_ok,label,versus,engine,reason,threads\n\
              join,a,ratio,x,3,1.0,2.0,4.0,true,measured,duckdb,,,2\n\
              join,b,ratio,x,0,,,,,unavailable,,duckdb,\"no \"\"duckdb\"\", sorry\",\n"
@@ -193,16 +239,37 @@ mod tests {
             date: "2026-01-31".to_string(),
             host: "some host/1".to_string(),
             commit: "abc-dirty".to_string(),
-            arguments: vec!["bench".to_string(), "join".to_string()],
+            arguments: ["bench", "join", "--before", "/opt/before/corun"]
+                .map(str::to_string)
+                .to_vec(),
             topology: vec!["{}".to_string()],
         };
         let folder = record.write(scratch.path(), &rows()).expect("written");
         assert!(folder.ends_with("2026-01-31-some_host_1"));
         let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect(name);
-        assert_eq!(read("join.csv"), csv(&rows()));
+        assert_eq!(read("join.csv"), csv(&values(&rows())));
         assert_eq!(read("join.jsonl").lines().count(), 2);
         assert_eq!(read("topology.jsonl"), "{}\n");
-        assert!(read("join.run").contains("commit: abc-dirty\narguments: bench join\n"));
+        assert!(read("join.run").contains("commit: abc-dirty\narguments: bench join --before corun\n"));
+        // The second case once more: the first stays.
+        let again = [rows().remove(1).with("again", true)];
+        record.write(scratch.path(), &again).expect("written");
+        let cases = read("join.jsonl");
+        let of = |case: &str| {
+            cases
+                .lines()
+                .filter(|line| line.contains(&format!("\"case\":\"{case}\"")))
+                .count()
+        };
+        assert_eq!(
+            (of("a"), of("b"), cases.matches("again").count()),
+            (1, 1, 1),
+            "{cases}"
+        );
+        assert_eq!(read("join.run").matches("suite: join").count(), 2);
+        // All cases once more: nothing is left of before.
+        record.write(scratch.path(), &rows()).expect("written");
+        assert_eq!(read("join.run").matches("suite: join").count(), 1);
     }
 
     #[test]

@@ -152,6 +152,11 @@ impl<'a, R: Reactor> Way<'a, R> {
             if !whole && self.must_be_whole(head.tag, head.total) {
                 break;
             }
+            if self.server.task.is_none() && self.client.is_none() && head.tag == backend::ERROR {
+                // Its last words, which are for nobody: it must not serve anybody until its end is seen.
+                self.received.broken = Some("server conn crashed?");
+                break;
+            }
             let end = self.at + head.total.min(rest);
             let bytes = self.bytes;
             let body = &bytes[self.at + HEADER_BYTES..end];

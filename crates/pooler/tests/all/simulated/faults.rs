@@ -119,6 +119,23 @@ fn what_an_idle_server_says_does_not_get_into_the_next_answer() {
 }
 
 #[test]
+fn a_server_that_says_goodbye_to_nobody_serves_nobody() {
+    let mut scene = Scene::new(1, files("transaction", 1, ""));
+    let first = scene.actor(script(1, "first", 3));
+    scene.run(|_| {});
+    scene.actors[first].check("before");
+    let goodbye = message(b'E', b"SFATAL\0VFATAL\0C57P01\0Mgoodbye\0\0");
+    scene.server.backends[0].say(&goodbye);
+    // Its socket is still open.
+    scene.run(|_| {});
+    assert_eq!(scene.server.backends.len(), 0);
+    let second = scene.actor(script(2, "second", 3));
+    scene.run(|_| {});
+    scene.actors[second].check("after");
+    scene.check_empty();
+}
+
+#[test]
 fn a_server_that_answers_what_was_not_asked_is_closed() {
     let row = message(b'D', &[0, 1, 0, 0, 0, 1, b'x']);
     let ready = message(b'Z', b"T");
