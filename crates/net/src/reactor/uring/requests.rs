@@ -86,7 +86,9 @@ impl Uring {
         };
         door.accepting = true;
         self.running += 1;
-        let accept = opcode::AcceptMulti::new(Fd(fd)).flags(libc::SOCK_CLOEXEC);
+        // One at a time: a request for all of them that begins with a connection already there may never hear of the next (Linux 6.18).
+        let nobody: *mut libc::sockaddr = std::ptr::null_mut();
+        let accept = opcode::Accept::new(Fd(fd), nobody, nobody.cast()).flags(libc::SOCK_CLOEXEC);
         self.push(accept.build().user_data(name(Request::Accept, slot)));
     }
 
