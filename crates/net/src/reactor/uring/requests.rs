@@ -256,7 +256,7 @@ impl Uring {
                         let _ = self.listen_to_bell();
                     }
                 }
-                Some(Request::Accept) => self.note_accept(slot, result, flags),
+                Some(Request::Accept) => self.note_accept(slot, result),
                 Some(Request::Connect) => {
                     self.running -= 1;
                     if let Some(socket) = self.socket(slot) {
@@ -272,15 +272,12 @@ impl Uring {
         }
     }
 
-    fn note_accept(&mut self, slot: usize, result: i32, flags: u32) {
+    fn note_accept(&mut self, slot: usize, result: i32) {
         // SAFETY: the kernel has made this descriptor for us and told nobody else.
         let result = outcome(result).map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) });
-        let ended = !cqueue::more(flags);
-        if ended {
-            self.running -= 1;
-        }
+        self.running -= 1;
         if let Some(Slot::Door(door)) = self.slots.get_mut(slot) {
-            door.accepting &= !ended;
+            door.accepting = false;
             door.pending += 1;
             self.arrivals.push_back(Arrival::Accepted { slot, result });
         }

@@ -136,7 +136,8 @@ impl<'a, R: Reactor> Way<'a, R> {
                     break;
                 }
             };
-            if self.server.task.is_none() && self.client.is_none() && !is_news(head.tag) {
+            let for_nobody = self.server.task.is_none() && self.client.is_none();
+            if for_nobody && !is_news(head.tag) {
                 self.received.broken = Some("the server sent something that nobody asked for");
                 break;
             }
@@ -144,8 +145,8 @@ impl<'a, R: Reactor> Way<'a, R> {
             if !whole && self.must_be_whole(head.tag, head.total) {
                 break;
             }
-            if self.server.task.is_none() && self.client.is_none() && head.tag == backend::ERROR {
-                // Its last words, which are for nobody: it must not serve anybody until its end is seen.
+            if for_nobody && head.tag == backend::ERROR {
+                // Its last words: it must not serve anybody until its end is seen.
                 self.received.broken = Some("server conn crashed?");
                 break;
             }
