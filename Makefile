@@ -96,12 +96,15 @@ steps-sqlite: bootstrap ## teams for an engine nobody changed: SQLite, patched (
 
 soak: build ## long runs: many more property-test cases and rounds, SOAK_KILLS kills, the peers' own tests, PostgreSQL's and drivers' suites through the proxy, the demo for SOAK_MINUTES
 	PROPTEST_CASES=20000 STORE_ROUNDS=30 $(CARGO) test --release $(SMALL)
+	@# Clients that listen, restarts and cancels in numbers.
+	CORUN_TEST_LISTENERS=1000 CORUN_TEST_CHANNELS=100 CORUN_TEST_RESTARTS=100 CORUN_TEST_CANCELS=1000 \
+		$(CARGO) test --release -p corun-pooler --test all -- faults::listeners faults::cancels peers::
 	@scripts/crash-soak "$(SOAK_KILLS)" "$(TARGET)/crash-soak.jsonl"
 	$(CARGO) test --release --manifest-path peers/oltp/Cargo.toml
 	$(STEPS_SQLITE_CARGO) test --locked --release --manifest-path peers/steps-sqlite/Cargo.toml
 	@scripts/soak "$(TARGET)/release" "$(SOAK_MINUTES)"
 	@# Suites of others through the proxy; what differs from a direct connection is listed.
-	-@CORUN="$(TARGET)/release/corun" scripts/pg-regress corun
+	-@for version in 15 18; do CORUN="$(TARGET)/release/corun" scripts/pg-regress corun --version $$version; done
 	-@CORUN="$(TARGET)/release/corun" scripts/drivers corun
 
 miri: bootstrap ## every unsafe path of exec and store under Miri, in three minutes (nightly)

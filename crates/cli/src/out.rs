@@ -39,6 +39,12 @@ pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// Asks on stderr for what is typed behind it.
+pub fn prompt(text: &str) {
+    let mut err = io::stderr().lock();
+    let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+}
+
 /// Prints an error to stderr.
 pub fn error(report: &Report) {
     let _ = io::stderr().lock().write_all(report.lines().as_bytes());

@@ -2,6 +2,7 @@
 
 mod import;
 mod learn;
+mod password;
 mod preflight;
 mod serve;
 
@@ -19,8 +20,8 @@ Examples:
   corun proxy learn --config corun.toml          which ranges of keys and which queries in parts would pay?
   psql -h 127.0.0.1 -p 6432 pgbouncer -c 'show pools'
 
-Clients change host and port, nothing else. Signals: HUP reads the configuration again; INT and TERM end the pooler when clients are
-between transactions (shutdown_timeout bounds that), a second signal and QUIT at once.")]
+Clients change host and port, nothing else. Signals: HUP reads the configuration again; INT ends the pooler when clients are between
+transactions, TERM when they have left (shutdown_timeout bounds both), a second signal and QUIT at once; USR1 pauses, USR2 resumes.")]
 pub struct ProxyArgs {
     #[command(flatten)]
     run: serve::RunArgs,
@@ -47,8 +48,9 @@ Examples:
   corun proxy preflight --config corun.toml --database shop --user alice
   corun proxy preflight --json | jq 'select(.level != \"ok\")'
 
-Each line is ok, warn or fail, with what to do. Run the command as the user and on the machine that the pooler will run on. Exit codes: 0 nothing
-failed, 1 something failed, 2 wrong usage.")]
+Each line is ok, warn or fail, with what to do. Run the command as the user and on the machine that the pooler will run on. Where a server asks for
+a password that no file has, for instance where auth_file has SCRAM secrets, PGPASSWORD has it, or the command asks on the terminal. Exit codes:
+0 nothing failed, 1 something failed, 2 wrong usage.")]
     Preflight(preflight::PreflightArgs),
     /// Propose ranges of keys and queries in parts; nothing is written.
     #[command(after_help = "\
@@ -59,8 +61,8 @@ Examples:
   corun proxy learn --json | jq 'select(.table == \"range\")'
 
 The command asks the server of each database for its catalog, its statistics and, where it is installed, pg_stat_statements, and a running
-pooler's console for what the pooler has seen. The printed tables can be added to corun.toml. Exit codes: 0 some database responded, 1 none did,
-2 wrong usage.")]
+pooler's console for what the pooler has seen. The printed tables can be added to corun.toml. Where a server asks for a password that no file has,
+PGPASSWORD has it, or the command asks on the terminal. Exit codes: 0 some database responded, 1 none did, 2 wrong usage.")]
     Learn(learn::LearnArgs),
 }
 

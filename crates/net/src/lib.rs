@@ -1,7 +1,7 @@
 //! What a server on Linux needs of the system: many sockets on one thread, the processes of others, users, the service manager.
 //!
 //! [`reactor`] serves many sockets from one thread, on epoll, on io_uring, or simulated; [`process`] verifies a process of somebody
-//! else and gives it a core; [`notify`] tells systemd; [`users`] names the system's users; [`memory`] says what the process takes.
+//! else and gives it a core; [`notify`] tells systemd; [`users`] names the system's users; [`memory`] says what the process takes, and keeps it small.
 //!
 //! Not here: any protocol.
 

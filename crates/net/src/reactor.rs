@@ -44,7 +44,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use epoll::Epoll;
-pub use listen::{ListenOptions, Listener};
+pub use listen::{ListenOptions, Listener, SocketFile};
 pub use stream::{KeepAlive, Peer, Stream, TcpOptions};
 pub use twin::Twin;
 pub use uring::Uring;
@@ -127,6 +127,10 @@ pub trait Reactor {
     /// # Errors
     /// When the token is taken or reserved, or the kernel refuses.
     fn listen(&mut self, token: Token, listener: Listener) -> io::Result<()>;
+
+    /// Lets no new TCP connections begin at this listener, and accepts those that are being made; see [`Listener::drop_syns`]. Where the
+    /// kernel does not do that, nothing changes.
+    fn drop_syns(&mut self, token: Token);
 
     /// Stops accepting and closes the listener. The file of a unix socket stays where it is.
     fn unlisten(&mut self, token: Token);

@@ -35,6 +35,12 @@ pub fn user_name(uid: u32) -> Option<String> {
     }
 }
 
+/// The user this process acts as.
+pub fn own_user_id() -> u32 {
+    // SAFETY: the call takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 /// The number of a group, as the system's group database has it; `None` when there is no group of this name.
 pub fn group_id(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;

@@ -24,7 +24,8 @@ fn main() -> ExitCode {
         .and_then(|(files, _)| Pooler::start(files).map_err(|error| error.to_string()));
     match started {
         Ok(proxy) => {
-            println!("listening at {:?} {:?}", proxy.addresses(), proxy.sockets());
+            let sockets: Vec<_> = proxy.sockets().collect();
+            println!("listening at {:?} {sockets:?}", proxy.addresses());
             // Whoever started this ends it by closing its standard input.
             let _ = std::io::stdin().read_to_end(&mut Vec::new());
             proxy.stop(false);

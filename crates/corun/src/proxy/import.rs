@@ -1,5 +1,7 @@
 //! `corun proxy import`: PgBouncer's configuration as one of corun's.
 
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -19,7 +21,7 @@ pub struct ImportArgs {
     #[arg(value_name = "USERLIST.TXT")]
     userlist: Option<PathBuf>,
 
-    /// Where to write; otherwise stdout.
+    /// Where to write a new file, which only you may read: passwords are in it. Otherwise stdout.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -27,7 +29,7 @@ pub struct ImportArgs {
 /// Imports.
 ///
 /// # Errors
-/// When a file cannot be read or written, or something in it is wrong.
+/// When a file cannot be read or written, is there already, or something in it is wrong.
 pub fn run(args: &ImportArgs) -> anyhow::Result<()> {
     let text =
         std::fs::read_to_string(&args.ini).with_context(|| format!("cannot read {}", args.ini.display()))?;
@@ -49,9 +51,27 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<()> {
         return Err(Failed(format!("{} could not be imported as a whole", args.ini.display())).into());
     }
     match &args.output {
-        Some(file) => std::fs::write(file, &imported.toml)
-            .with_context(|| format!("cannot write {}", file.display()))?,
+        Some(file) => write(file, &imported.toml)?,
         None => out::line(imported.toml.trim_end())?,
     }
     Ok(())
+}
+
+/// Writes a new file that only its owner may read.
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    let mut new = std::fs::OpenOptions::new();
+    new.write(true).create_new(true).mode(0o600);
+    match new
+        .open(file)
+        .and_then(|mut opened| opened.write_all(text.as_bytes()))
+    {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let text = format!(
+                "{} is there already\nhint: name another file, or remove it",
+                file.display()
+            );
+            Err(Failed(text).into())
+        }
+        other => other.with_context(|| format!("cannot write {}", file.display())),
+    }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use corun_pooler::ConfigFiles;
 use corun_pooler::learn::{self, Learnt, Options, Proposal};
+use corun_pooler::preflight::Passwords;
 use corun_pooler::watch::Address;
 use serde_json::{Value, json};
 
@@ -70,10 +71,10 @@ pub fn run(args: LearnArgs) -> anyhow::Result<()> {
     if let Some(console) = &mut options.console
         && console.credentials.password.is_none()
     {
-        let password = std::env::var("PGPASSWORD").ok();
-        console.set_password(password.as_deref().filter(|password| !password.is_empty()));
+        console.set_password(super::password::from_environment().as_deref());
     }
-    let learnt = learn::run(&files, &text, &options)?;
+    let mut ask = super::password::of;
+    let learnt = learn::run(&files, &text, &options, &mut Passwords::new(&mut ask))?;
     if args.json {
         for object in objects(&learnt) {
             out::json_line(&object)?;

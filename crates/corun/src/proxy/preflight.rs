@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use corun_pooler::ConfigFiles;
-use corun_pooler::preflight::{self, Level, Line, Options};
+use corun_pooler::preflight::{self, Level, Line, Options, Passwords};
 use serde_json::json;
 
 use corun_cli::failure::Failed;
@@ -55,7 +55,8 @@ pub fn run(args: PreflightArgs) -> anyhow::Result<()> {
     };
     let mut counts = [0_usize; 3];
     let mut closed = Ok(());
-    let worst = preflight::run(&files, &options, &mut |line| {
+    let mut ask = super::password::of;
+    let worst = preflight::run(&files, &options, &mut Passwords::new(&mut ask), &mut |line| {
         counts[line.level as usize] += 1;
         if closed.is_ok() {
             closed = print(&line, args.json);

@@ -7,7 +7,7 @@ use anyhow::Context;
 use corun_net::notify::{State, notify};
 use corun_pooler::config::{LogFormat, LogLevel};
 use corun_pooler::{ConfigFiles, Pooler};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -29,6 +29,7 @@ pub struct RunArgs {
 /// # Errors
 /// What the configuration or the system refuses at the start.
 pub fn run(args: &RunArgs, verbose: u8) -> anyhow::Result<()> {
+    corun_net::memory::without_huge_pages();
     let (files, warnings) = ConfigFiles::load(&args.config)?;
     out::start_server_logging(
         level(files.config.corun.log_level, verbose),
@@ -40,7 +41,8 @@ pub fn run(args: &RunArgs, verbose: u8) -> anyhow::Result<()> {
     for warning in &files.warnings {
         tracing::warn!("{warning}");
     }
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGQUIT]).context("cannot wait for signals")?;
+    let all = [SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2];
+    let mut signals = Signals::new(all).context("cannot wait for signals")?;
     let timeout = files.config.corun.shutdown_timeout;
     let proxy = Pooler::start(files)?;
     for address in proxy.addresses() {
@@ -71,10 +73,15 @@ fn wait(proxy: &Pooler, signals: &mut Signals, file: &Path, timeout: Duration) {
     let mut ending: Option<Instant> = None;
     while !proxy.has_ended() {
         for signal in signals.pending() {
-            if signal != SIGHUP {
+            if matches!(signal, SIGINT | SIGTERM | SIGQUIT) {
                 tell(State::Stopping);
             }
             match signal {
+                SIGUSR1 if proxy.pause() => tracing::info!("got SIGUSR1, pausing all activity"),
+                SIGUSR1 => tracing::info!("got SIGUSR1, but already paused"),
+                SIGUSR2 if proxy.is_ending() => tracing::info!("got SIGUSR2 while shutting down, ignoring"),
+                SIGUSR2 if proxy.resume() => tracing::info!("got SIGUSR2, continuing from PAUSE"),
+                SIGUSR2 => tracing::info!("got SIGUSR2, but not paused"),
                 SIGHUP => {
                     tell(State::Reloading);
                     reload(proxy, file);
@@ -87,6 +94,11 @@ fn wait(proxy: &Pooler, signals: &mut Signals, file: &Path, timeout: Duration) {
                 _ if ending.is_some() => {
                     tracing::info!("ending at once");
                     proxy.stop(true);
+                }
+                SIGTERM => {
+                    tracing::info!("ending when all clients have left");
+                    ending = Some(Instant::now());
+                    proxy.drain();
                 }
                 _ => {
                     tracing::info!("ending when clients are between transactions");
@@ -110,7 +122,8 @@ fn wait(proxy: &Pooler, signals: &mut Signals, file: &Path, timeout: Duration) {
 fn reload(proxy: &Pooler, file: &Path) {
     match ConfigFiles::load(file) {
         Ok((files, warnings)) => {
-            for warning in warnings {
+            let warnings = warnings.iter().map(ToString::to_string);
+            for warning in warnings.chain(files.warnings.iter().cloned()) {
                 tracing::warn!("{warning}");
             }
             let restart = proxy.reload(files);

@@ -286,18 +286,41 @@ Databases
 database     tps     qps   query    xact    wait    in/s   out/s
 shop      12,000  24,000  400 µs  850 µs  120 µs  1.1 MB  4.6 MB
 Cores
-loop  cpu  clients  queue  backends  active  bound    tps     qps  cohort  awake
-   0    0       31      0         5       0      5  6,000  12,000    50 %      -
-   1    1       31      0         5       0      5  6,000  12,000    50 %      -
+loop  cpu  clients  queue  backends  active  bound    tps     qps  awake  cohort
+   0    0       31      0         5       0      5  6,000  12,000      -    50 %
+   1    1       31      0         5       0      5  6,000  12,000      -    50 %
 Cohorts
-loop  database  user   queue  queued/s  cohort  cohorts
-   0  shop      user0      0     6,000    50 %  on
-   1  shop      user0      0     6,000    50 %  on
+loop  database  user   queue  queued/s  cohort
+   0  shop      user0      0     6,000    50 %
+   1  shop      user0      0     6,000    50 %
 Hosts
 database  host            role     state  lag  behind  backends  failures
 shop      127.0.0.1:5432  primary  up       -       -        10         0
 q quit  tab table  ←→ sort  r reverse  ↑↓ scroll  p pause";
         assert_eq!(lines.join("\n"), expected);
+    }
+
+    #[test]
+    fn nothing_is_seen_of_cohorts_that_are_off() {
+        let mut frame = busy();
+        let (mut earlier, mut later) = (sample(1, 1), sample(2, 1));
+        for row in earlier.cohorts.iter_mut().chain(&mut later.cohorts) {
+            row.state = "off".to_owned();
+        }
+        let mut screen = screen(1);
+        screen.news(News::Frame(Box::new(Frame::of(
+            "127.0.0.1:6432",
+            later,
+            Some(&earlier),
+        ))));
+        let lines = drawn(&screen, 80, 24).join("\n");
+        assert!(!lines.to_lowercase().contains("cohort"), "{lines}");
+        assert!(lines.contains(" 3 Cores (2)  5 Hosts (1)"), "{lines}");
+        // Where they are on in one queue, the others are not shown.
+        frame.sample.cohorts[0].state = "off".to_owned();
+        screen.news(News::Frame(Box::new(frame)));
+        let lines = drawn(&screen, 80, 24).join("\n");
+        assert!(lines.contains(" 4 Cohorts (1)"), "{lines}");
     }
 
     /// The same with ranges and a split.

@@ -11,8 +11,8 @@ use super::units::{UNKNOWN, bytes, count, percent, rate, time};
 
 /// How many tables there are.
 pub const TABLES: usize = 9;
-/// Those that follow these are shown only where they have rows: few proxies have ranges, splits or a queue of heavy queries.
-const ALWAYS: usize = 5;
+/// Those that follow these are shown only where they have rows: few proxies have cohorts, ranges, splits or a queue of heavy queries.
+const ALWAYS: usize = 3;
 
 const POOLS: &[Heading] = &[
     ("database", false),
@@ -48,8 +48,8 @@ const CORES: &[Heading] = &[
     ("bound", true),
     ("tps", true),
     ("qps", true),
-    ("cohort", true),
     ("awake", true),
+    ("cohort", true),
 ];
 
 const COHORTS: &[Heading] = &[
@@ -59,7 +59,6 @@ const COHORTS: &[Heading] = &[
     ("queue", true),
     ("queued/s", true),
     ("cohort", true),
-    ("cohorts", false),
 ];
 
 const HOSTS: &[Heading] = &[
@@ -210,9 +209,11 @@ fn databases(frame: &Frame) -> Grid {
 }
 
 fn cores(frame: &Frame) -> Grid {
+    // The last column is for cohorts.
+    let columns = CORES.len() - usize::from(frame.sample.cohorts().next().is_none());
     let rows = frame.sample.cores.iter().map(|core| {
         let rate = frame.rates.cores.get(&core.core);
-        vec![
+        let mut cells = vec![
             number(core.core),
             Cell::maybe(core.cpu, |cpu| cpu as f64, count),
             number(core.clients),
@@ -222,19 +223,21 @@ fn cores(frame: &Frame) -> Grid {
             number(core.backends_bound),
             a_second(rate.map(|rate| rate.transactions)),
             a_second(rate.map(|rate| rate.queries)),
-            share(rate.and_then(|rate| rate.cohort_part)),
             share(rate.and_then(|rate| rate.busy_part)),
-        ]
+            share(rate.and_then(|rate| rate.cohort_part)),
+        ];
+        cells.truncate(columns);
+        cells
     });
     Grid {
         title: "Cores",
-        headings: CORES,
         rows: rows.collect(),
+        headings: &CORES[..columns],
     }
 }
 
 fn cohorts(frame: &Frame) -> Grid {
-    let rows = frame.sample.cohorts.iter().map(|row| {
+    let rows = frame.sample.cohorts().map(|row| {
         let key = (row.core, row.database.clone(), row.user.clone());
         let rate = frame.rates.cohorts.get(&key);
         vec![
@@ -244,7 +247,6 @@ fn cohorts(frame: &Frame) -> Grid {
             number(row.waiting),
             a_second(rate.map(|rate| rate.queries)),
             share(rate.and_then(|rate| rate.cohort_part)),
-            text(&row.state),
         ]
     });
     Grid {

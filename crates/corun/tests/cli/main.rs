@@ -7,6 +7,7 @@ mod partitioned;
 #[path = "../program/mod.rs"]
 mod program;
 mod proxy;
+mod restart;
 #[path = "../../../resctrl/tests/twin_mount/mod.rs"]
 mod twin_mount;
 

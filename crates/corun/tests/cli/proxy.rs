@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::program::{check_error, corun_in};
 
 /// A port that was free a moment ago.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()
 }
@@ -173,6 +173,40 @@ fn top_says_why_it_cannot_look() {
 }
 
 #[test]
+fn an_imported_file_is_new_and_only_its_owner_reads_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let ini = "[databases]\nshop = host=127.0.0.1 user=app password=hush\n[pgbouncer]\nauth_type = any\n";
+    std::fs::write(folder.path().join("pgbouncer.ini"), ini).expect("written");
+    let program = crate::PROGRAM;
+    let command = format!("umask 000; exec {program} proxy import pgbouncer.ini --output corun.toml");
+    let status = Command::new("sh")
+        .args(["-c", &command])
+        .current_dir(folder.path())
+        .status();
+    assert!(status.expect("it runs").success());
+    let file = folder.path().join("corun.toml");
+    let mode = std::fs::metadata(&file).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let text = std::fs::read_to_string(&file).expect("read");
+    assert!(text.contains("hush"), "{text}");
+    std::fs::write(&file, "mine").expect("written");
+    let arguments = ["proxy", "import", "pgbouncer.ini", "--output", "corun.toml"];
+    let again = corun_in(folder.path(), &arguments, "");
+    let problem = again.err.lines().find(|line| line.starts_with("error: "));
+    assert_eq!(
+        (again.code, problem),
+        (1, Some("error: corun.toml is there already")),
+        "{again:?}"
+    );
+    assert!(
+        again.err.ends_with("hint: name another file, or remove it\n"),
+        "{again:?}"
+    );
+    assert_eq!(std::fs::read_to_string(&file).expect("read"), "mine");
+}
+
+#[test]
 fn preflight_says_what_fails_and_ends_with_1() {
     let folder = tempfile::tempdir().expect("a folder");
     configure(folder.path(), free_port(), free_port(), "scram-sha-256");
@@ -195,6 +229,88 @@ fn preflight_says_what_fails_and_ends_with_1() {
         2,
         "is not a number",
         "",
+    );
+}
+
+/// A configuration whose server is the console of a proxy, and that has nothing but a secret to log in there with.
+fn with_secret_only(proxy: &Proxy) -> tempfile::TempDir {
+    use corun_pooler::auth::scram::{ITERATIONS_DEFAULT, Verifier};
+    let folder = tempfile::tempdir().expect("a folder");
+    configure(folder.path(), free_port(), proxy.port, "scram-sha-256");
+    let file = folder.path().join("corun.toml");
+    let text = std::fs::read_to_string(&file).expect("read");
+    let text = text.replace("[databases.shop]\n", "[databases.shop]\ndbname = \"pgbouncer\"\n");
+    std::fs::write(&file, text.replace("admin_users = [\"boss\"]\n", "")).expect("written");
+    let verifier = Verifier::derive(b"secret", b"salt", ITERATIONS_DEFAULT).to_secret_text();
+    std::fs::write(
+        folder.path().join("users.txt"),
+        format!("\"boss\" \"{verifier}\"\n"),
+    )
+    .expect("written");
+    folder
+}
+
+#[test]
+fn where_files_have_a_secret_the_password_comes_from_the_environment() {
+    let proxy = Proxy::start("scram-sha-256");
+    let folder = with_secret_only(&proxy);
+    let run = |command: &str, password: Option<&str>| -> String {
+        let mut program = Command::new(crate::PROGRAM);
+        program.args(["proxy", command]).current_dir(folder.path());
+        program.env_remove("PGPASSWORD").stdin(Stdio::null());
+        program.envs(password.map(|password| ("PGPASSWORD", password)));
+        let output = program.output().expect("it runs");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    for command in ["preflight", "learn"] {
+        let out = run(command, None);
+        assert!(
+            out.contains("No password is known to log in with: set PGPASSWORD"),
+            "{out}"
+        );
+        let out = run(command, Some("another"));
+        assert!(
+            out.contains("The password given here is not this account's"),
+            "{out}"
+        );
+    }
+    let out = run("preflight", Some("secret"));
+    let expected = "boss to database pgbouncer: scram-sha-256, with the password given here";
+    assert!(out.contains(expected), "{out}");
+    let out = run("learn", Some("secret"));
+    assert!(!out.contains("PGPASSWORD") && !out.contains("--user"), "{out}");
+}
+
+#[test]
+fn a_terminal_is_asked_for_the_password_and_does_not_show_it() {
+    use std::io::{Read, Write};
+    let proxy = Proxy::start("scram-sha-256");
+    let folder = with_secret_only(&proxy);
+    let command = format!("exec {} proxy preflight", crate::PROGRAM);
+    let mut terminal = Command::new("script")
+        .args(["-qc", &command, "/dev/null"])
+        .current_dir(folder.path())
+        .env_remove("PGPASSWORD")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a terminal");
+    let mut out = terminal.stdout.take().expect("piped");
+    let mut shown = Vec::new();
+    while !String::from_utf8_lossy(&shown).contains("Password of boss on the servers (Enter: none): ") {
+        let mut byte = [0];
+        out.read_exact(&mut byte).expect("it asks");
+        shown.push(byte[0]);
+    }
+    let mut keys = terminal.stdin.take().expect("piped");
+    keys.write_all(b"secrex\x7ft\r").expect("typed");
+    let mut rest = String::new();
+    out.read_to_string(&mut rest).expect("text");
+    terminal.wait().expect("it has ended");
+    assert!(rest.contains(", with the password given here"), "{rest}");
+    assert!(
+        !rest.contains("secrex") && rest.trim_start().starts_with("ok "),
+        "{rest}"
     );
 }
 

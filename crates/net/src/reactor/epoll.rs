@@ -410,6 +410,12 @@ impl Reactor for Epoll {
         Ok(())
     }
 
+    fn drop_syns(&mut self, token: Token) {
+        if let Some(door) = self.listeners.get(&token) {
+            let _ = door.listener.drop_syns();
+        }
+    }
+
     fn unlisten(&mut self, token: Token) {
         self.listeners.remove(&token);
     }

@@ -1,21 +1,25 @@
 //! Listening sockets: how they are made, and what a new connection is.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::mem::size_of;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, SockAddr, SockFilter, SockRef, Socket, Type};
 
 use super::kernel::KernelStream;
 use super::stream::Stream;
 use super::twin::Gate;
 use super::{Address, not_real};
+
+/// The bit of a TCP header's flags that asks for a new connection.
+const SYN: u32 = 0x02;
 
 /// A socket that others connect to.
 #[derive(Debug)]
@@ -33,12 +37,17 @@ pub enum Listener {
 pub struct ListenOptions {
     /// Connections that may wait to be accepted; the kernel has its own limit (`net.core.somaxconn`).
     pub backlog: u32,
-    /// Whether other processes of this user may listen at the same TCP address, and the kernel shares connections out.
+    /// Whether other processes of this user may listen at the same TCP address, and the kernel shares connections out. A unix socket
+    /// is taken over from the process that listens there.
     pub reuse_port: bool,
+    /// Whether the IPv6 address of all addresses means those of IPv4, too.
+    pub ipv4_too: bool,
     /// How long the kernel keeps a TCP connection to itself until its first bytes arrive; whole seconds.
     pub defer_accept: Option<Duration>,
     /// Permissions of a unix socket's file.
     pub mode: u32,
+    /// The number of the group the file is given to.
+    pub group: Option<u32>,
 }
 
 impl Default for ListenOptions {
@@ -46,8 +55,10 @@ impl Default for ListenOptions {
         Self {
             backlog: 1024,
             reuse_port: false,
+            ipv4_too: false,
             defer_accept: None,
             mode: 0o777,
+            group: None,
         }
     }
 }
@@ -69,8 +80,7 @@ impl Listener {
             socket.set_reuse_port(true)?;
         }
         if address.is_ipv6() {
-            // An IPv4 address is listened at by its own name.
-            socket.set_only_v6(true)?;
+            socket.set_only_v6(!options.ipv4_too)?;
         }
         socket.bind(&SockAddr::from(address))?;
         if let Some(wait) = options.defer_accept {
@@ -80,18 +90,37 @@ impl Listener {
         Ok(Self::Tcp(socket.into()))
     }
 
-    /// Listens at a path. A socket that nobody listens at any more is replaced.
+    /// Listens at a path. A socket that nobody listens at any more is replaced. With `reuse_port` one that somebody listens at is, too:
+    /// at no time is there no socket, and connections that the other process has not accepted yet stay its own.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrInUse`] when somebody listens there or it is no socket; others from the file system.
+    /// [`io::ErrorKind::AddrInUse`] when somebody listens there and may not be replaced, or it is no socket; others from the file system.
     pub fn unix(path: &Path, options: &ListenOptions) -> io::Result<Self> {
-        clear(path)?;
+        let own_name = if options.reuse_port {
+            is_there(path)?;
+            beside(path)
+        } else {
+            clear(path)?;
+            path.to_owned()
+        };
         let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
-        socket.bind(&SockAddr::unix(path)?)?;
-        // Nobody can connect before `listen`, so nobody comes in between by the wrong permissions.
-        fs::set_permissions(path, fs::Permissions::from_mode(options.mode))?;
-        socket.listen(backlog(options))?;
-        Ok(Self::Unix(OwnedFd::from(socket).into()))
+        socket.bind(&SockAddr::unix(&own_name)?)?;
+        let ready = (|| {
+            // Nobody can connect before `listen`, so nobody comes in between by the wrong permissions.
+            fs::set_permissions(&own_name, fs::Permissions::from_mode(options.mode))?;
+            if let Some(group) = options.group {
+                chown(&own_name, None, Some(group))?;
+            }
+            socket.listen(backlog(options))?;
+            if own_name != path {
+                fs::rename(&own_name, path)?;
+            }
+            Ok(())
+        })();
+        if ready.is_err() {
+            let _ = fs::remove_file(&own_name);
+        }
+        ready.map(|()| Self::Unix(OwnedFd::from(socket).into()))
     }
 
     /// The TCP address listened at.
@@ -101,6 +130,27 @@ impl Listener {
             Self::Unix(_) => None,
             Self::Simulated(gate) => gate.local(),
         }
+    }
+
+    /// Makes the kernel drop requests for new TCP connections without a word: clients repeat them after a second, and reach another
+    /// process that listens at the address if this listener is closed by then. Connections that are being made come through. Closing
+    /// at once instead would reset those, and there is no way to let the kernel send new ones elsewhere that works for every number
+    /// of processes (`SO_ATTACH_REUSEPORT_CBPF` picks by a position that changes).
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn drop_syns(&self) -> io::Result<()> {
+        let Self::Tcp(listener) = self else {
+            return Ok(());
+        };
+        // The byte of flags of the TCP header; where SYN is set, no byte of the packet is taken, otherwise all.
+        let program = [
+            filter(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 13),
+            filter(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 1, SYN),
+            filter(libc::BPF_RET | libc::BPF_K, 0, 0),
+            filter(libc::BPF_RET | libc::BPF_K, 0, u32::MAX),
+        ];
+        SockRef::from(listener).attach_filter(&program)
     }
 
     /// The descriptor, made non-blocking or, for io_uring, blocking.
@@ -121,6 +171,42 @@ impl Listener {
             Self::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
             Self::Unix(listener) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
             Self::Simulated(_) => Err(not_real()),
+        }
+    }
+}
+
+/// The file of a Unix socket, held so that no other file gets its number in the meantime.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    held: File,
+}
+
+impl SocketFile {
+    /// The file that is at this path now.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn hold(path: &Path) -> io::Result<Self> {
+        // Neither read nor written, and not opened as its kind is.
+        let flags = libc::O_PATH | libc::O_NOFOLLOW;
+        let held = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        let path = path.to_owned();
+        Ok(Self { path, held })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes it, unless another process has put its own there, which must not happen just now.
+    pub fn remove(&self) {
+        let own = self.held.metadata().ok();
+        if let Some((own, named)) = own.zip(fs::symlink_metadata(&self.path).ok())
+            && (own.dev(), own.ino()) == (named.dev(), named.ino())
+        {
+            let _ = fs::remove_file(&self.path);
         }
     }
 }
@@ -148,21 +234,45 @@ fn defer_accept(socket: &Socket, wait: Duration) -> io::Result<()> {
     }
 }
 
+/// One step of a packet filter; where its test fails, so many of the next are left out.
+fn filter(code: u32, left_out: u8, value: u32) -> SockFilter {
+    SockFilter::new(code as u16, 0, left_out, value)
+}
+
+/// A name in the same folder that no other socket of any process has, and not longer than those of PostgreSQL's sockets: paths of
+/// sockets are short.
+fn beside(path: &Path) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = path.with_file_name(format!(".{:x}.{number:x}", std::process::id()));
+    // Of a process that had the same number, and ended in between.
+    let _ = fs::remove_file(&name);
+    name
+}
+
+/// Whether there is a socket, or nothing. Anything else is an error.
+fn is_there(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Ok(found) if !found.file_type().is_socket() => Err(in_use(path, "is there already and is no socket")),
+        other => other.map(|_| true),
+    }
+}
+
+fn in_use(path: &Path, what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::AddrInUse, format!("{}: {what}", path.display()))
+}
+
 /// Removes the socket of a process that has ended.
 fn clear(path: &Path) -> io::Result<()> {
-    let in_use = |what: &str| io::Error::new(io::ErrorKind::AddrInUse, format!("{}: {what}", path.display()));
-    let kind = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        other => other?.file_type(),
-    };
-    if !kind.is_socket() {
-        return Err(in_use("is there already and is no socket"));
+    if !is_there(path)? {
+        return Ok(());
     }
     // Without waiting: a live listener may be too busy to take another connection.
     let (socket, target) = KernelStream::for_address(&Address::Unix(path.to_owned()))?;
     match socket.connect(&target) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
-        _ => Err(in_use("another process listens there")),
+        _ => Err(in_use(path, "another process listens there")),
     }
 }

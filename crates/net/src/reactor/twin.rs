@@ -298,6 +298,9 @@ impl Reactor for Twin {
         Ok(())
     }
 
+    // A simulated network has no connections that are only being made.
+    fn drop_syns(&mut self, _: Token) {}
+
     fn unlisten(&mut self, token: Token) {
         self.gates.remove(&token);
     }

@@ -503,6 +503,15 @@ impl Reactor for Uring {
         Ok(())
     }
 
+    fn drop_syns(&mut self, token: Token) {
+        let slot = self.tokens.get(&token).and_then(|&slot| self.slots.get(slot));
+        if let Some(Slot::Door(door)) = slot
+            && let Some(listener) = &door.listener
+        {
+            let _ = listener.drop_syns();
+        }
+    }
+
     fn unlisten(&mut self, token: Token) {
         let Some(&slot) = self.tokens.get(&token) else {
             return;

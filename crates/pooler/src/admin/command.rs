@@ -2,11 +2,13 @@
 
 use super::own_rows::*;
 use super::rows::*;
-use super::stats::{StatsRow, TotalRow, TotalsRow};
+use super::stats::{AveragesRow, StatsRow, TotalRow, TotalsRow};
 use super::table::Row;
 use crate::config::{nearest, renamed_table, until_quote};
 use crate::wire::error::{Refusal, code};
 
+/// Where the number for `KILL_CLIENT` is.
+pub(crate) const CLIENT_IDS: &str = "SHOW CLIENTS has it in the column id.";
 /// Longest line that is looked at.
 const LINE_BYTES_MAX: usize = 10_000;
 
@@ -40,7 +42,9 @@ commands! {
     Show(Show) = "SHOW",
     /// Lets go of servers as they become free, one database's or all; clients wait.
     Pause(Option<String>) = "PAUSE",
-    /// The end of `PAUSE`, `KILL` and `SUSPEND`.
+    /// As `PAUSE`, but it waits for nobody.
+    Suspend = "SUSPEND",
+    /// The end of `PAUSE`, `SUSPEND` and `KILL`.
     Resume(Option<String>) = "RESUME",
     /// Reads the configuration again.
     Reload = "RELOAD",
@@ -56,8 +60,6 @@ commands! {
     Reconnect(Option<String>) = "RECONNECT",
     /// Waits until the servers that must go have gone.
     WaitClose(Option<String>) = "WAIT_CLOSE",
-    /// Stops reading from sockets once what is under way has been sent.
-    Suspend = "SUSPEND",
     /// Ends the process.
     Shutdown(Shutdown) = "SHUTDOWN",
     /// Changes a setting until the next start.
@@ -144,7 +146,7 @@ shows! {
     /// Totals of each database.
     StatsTotals = "STATS_TOTALS" of TotalsRow,
     /// Averages of each database.
-    StatsAverages = "STATS_AVERAGES" of TotalsRow,
+    StatsAverages = "STATS_AVERAGES" of AveragesRow,
     /// Totals and averages of everything.
     Totals = "TOTALS" of TotalRow,
     /// How many there are of each kind of thing.
@@ -153,8 +155,6 @@ shows! {
     Sockets = "SOCKETS" of SocketRow,
     /// Those that do something.
     ActiveSockets = "ACTIVE_SOCKETS" of SocketRow,
-    /// File descriptors.
-    Fds = "FDS" of FdRow,
     /// Memory of each kind of thing.
     Memory = "MEM" of MemoryRow,
     /// Looked-up host names.
@@ -170,6 +170,13 @@ shows! {
     /// Whether it is paused.
     State = "STATE" of StateRow,
 }
+
+/// What PgBouncer's console takes and this one does not: the command, why, and what to use instead.
+const NOT_OFFERED: &[(&str, &str, &str)] = &[(
+    "SHOW FDS",
+    "file descriptors are not shown",
+    "SHOW SOCKETS has the connections; the system has the numbers in /proc/PID/fd.",
+)];
 
 /// Why a line is no command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -190,12 +197,20 @@ pub enum ConsoleError {
         /// The word that it has now.
         new: &'static str,
     },
+    /// A command that PgBouncer has.
+    #[error("{why}")]
+    NotOffered {
+        /// Why this console has not.
+        why: &'static str,
+        /// What to use instead.
+        instead: &'static str,
+    },
     /// A command of one database without its name.
     #[error("a database is required")]
     DatabaseMissing,
     /// `KILL_CLIENT` without a number.
-    #[error("a client id is required")]
-    ClientMissing,
+    #[error("invalid client pointer supplied")]
+    NoClientId,
     /// A quote that does not end.
     #[error("a quote does not end")]
     QuoteOpen,
@@ -213,7 +228,13 @@ impl ConsoleError {
         let refusal = Refusal::new(code::SYNTAX_ERROR, self.to_string());
         match self {
             ConsoleError::Unknown { near: Some(near), .. } => refusal.hint(format!("Did you mean {near}?")),
-            ConsoleError::ClientMissing => refusal.hint("SHOW CLIENTS has it in the column id."),
+            ConsoleError::NotOffered { instead, .. } => {
+                Refusal::new(code::NOT_SUPPORTED, self.to_string()).hint(*instead)
+            }
+            // In PgBouncer's words and with its code.
+            ConsoleError::NoClientId => {
+                Refusal::new(code::PROTOCOL_VIOLATION, self.to_string()).hint(CLIENT_IDS)
+            }
             ConsoleError::DatabaseMissing => refusal.hint("SHOW DATABASES lists their names."),
             _ => refusal,
         }
@@ -290,15 +311,15 @@ impl Command {
             "KILL" => Ok(Command::Kill(database()?)),
             "DISABLE" => Ok(Command::Disable(one_database()?)),
             "ENABLE" => Ok(Command::Enable(one_database()?)),
-            "RELOAD" => alone(Command::Reload),
             "SUSPEND" => alone(Command::Suspend),
+            "RELOAD" => alone(Command::Reload),
             "KILL_CLIENT" => match rest {
                 [one] => one
                     .text()
                     .and_then(|id| id.parse().ok())
                     .map(Command::KillClient)
-                    .ok_or(ConsoleError::ClientMissing),
-                [] => Err(ConsoleError::ClientMissing),
+                    .ok_or(ConsoleError::NoClientId),
+                [] => Err(ConsoleError::NoClientId),
                 _ => Err(unknown()),
             },
             "SHUTDOWN" => match rest {
@@ -355,6 +376,15 @@ fn unknown(line: &str, first: &Token, rest: &[Token]) -> ConsoleError {
         let old = word.to_ascii_uppercase();
         return ConsoleError::Renamed { old, new };
     }
+    let words: Vec<&str> = std::iter::once(first)
+        .chain(rest)
+        .filter_map(Token::text)
+        .collect();
+    let line_of_words = words.join(" ");
+    let mut known = NOT_OFFERED.iter();
+    if let Some(&(_, why, instead)) = known.find(|(known, ..)| known.eq_ignore_ascii_case(&line_of_words)) {
+        return ConsoleError::NotOffered { why, instead };
+    }
     let near = match (first, rest) {
         (first, []) if first.is("HELP") => Some("SHOW HELP"),
         (first, [Token::Word(word)]) if first.is("SHOW") => {
@@ -362,7 +392,8 @@ fn unknown(line: &str, first: &Token, rest: &[Token]) -> ConsoleError {
         }
         (Token::Word(word), _) => {
             let words = WORDS.iter().copied().filter(|known| !known.is_empty());
-            nearest(word, words.chain(["HELP"])).filter(|near| !near.eq_ignore_ascii_case(word))
+            let near = nearest(word, words.chain(["HELP"])).filter(|near| !near.eq_ignore_ascii_case(word));
+            near.map(|near| if near == "HELP" { "SHOW HELP" } else { near })
         }
         _ => None,
     };
@@ -407,7 +438,7 @@ pub fn help() -> String {
     }
     text.push_str(
         "\n\tSET key = value\n\tRELOAD\n\tPAUSE [db]\n\tRESUME [db]\n\tDISABLE db\n\tENABLE db\n\tRECONNECT [db]\
-         \n\tKILL [db]\n\tKILL_CLIENT id\n\tSUSPEND\n\tSHUTDOWN [WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS]\n\tWAIT_CLOSE [db]",
+         \n\tKILL [db]\n\tKILL_CLIENT id\n\tSHUTDOWN [WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS]\n\tWAIT_CLOSE [db]",
     );
     text
 }
@@ -435,7 +466,6 @@ mod tests {
             ("ENABLE *", Command::Enable("*".to_owned())),
             ("RECONNECT", Command::Reconnect(None)),
             ("WAIT_CLOSE a-b.c", Command::WaitClose(some("a-b.c"))),
-            ("SUSPEND", Command::Suspend),
             ("SHUTDOWN", Command::Shutdown(Shutdown::Immediate)),
             (
                 "SHUTDOWN wait_for_clients",
@@ -491,6 +521,7 @@ mod tests {
         assert_eq!(near("SHOW POLS"), Some("POOLS"));
         assert_eq!(near("PUASE"), Some("PAUSE"));
         assert_eq!(near("HELP"), Some("SHOW HELP"));
+        assert_eq!(near("HLEP"), Some("SHOW HELP"));
         assert_eq!(near("select 1"), None);
         assert_eq!(near("SHOW POOLS extra"), None);
         assert_eq!(near("SHOW"), None);
@@ -501,8 +532,9 @@ mod tests {
         assert_eq!(near("\"SHOW\" POOLS"), None);
         for (line, expected) in [
             ("DISABLE", ConsoleError::DatabaseMissing),
-            ("KILL_CLIENT", ConsoleError::ClientMissing),
-            ("KILL_CLIENT -1", ConsoleError::ClientMissing),
+            ("KILL_CLIENT", ConsoleError::NoClientId),
+            ("KILL_CLIENT -1", ConsoleError::NoClientId),
+            ("KILL_CLIENT abc", ConsoleError::NoClientId),
             ("PAUSE 'a", ConsoleError::QuoteOpen),
             ("SHOW POOLS; SHOW LISTS", ConsoleError::Several),
         ] {
@@ -512,5 +544,27 @@ mod tests {
         let error = Command::parse("SET password 'hush'").expect_err("no equals sign");
         assert!(!error.to_string().contains("hush"));
         assert!(!Command::Reload.only_looks() && Command::Show(Show::Pools).only_looks());
+    }
+
+    #[test]
+    fn what_is_refused_is_never_suggested() {
+        for &(command, why, instead) in NOT_OFFERED {
+            let expected = ConsoleError::NotOffered { why, instead };
+            assert_eq!(
+                Command::parse(&format!("{};", command.to_lowercase())),
+                Err(expected)
+            );
+            let word = command.rsplit(' ').next().expect("a word");
+            assert!(!help().contains(word), "{command}");
+            // Whatever is left out, changed or doubled in it.
+            for at in 0..command.len() {
+                for letters in ["", "x", &command[at..=at].repeat(2)] {
+                    let slip = format!("{}{letters}{}", &command[..at], &command[at + 1..]);
+                    if let Err(ConsoleError::Unknown { near: Some(near), .. }) = Command::parse(&slip) {
+                        assert_ne!(near, word, "{slip}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Rows of the console that the configuration alone fills.
 
 use super::rows::{ConfigRow, DatabaseRow, UserRow};
-use crate::config::{CONSOLE, Config, Effect, Key, PoolMode, Setting, WILDCARD};
+use crate::config::{CONSOLE, Config, Effect, Key, PoolMode, Setting, User, WILDCARD};
 
 /// `SHOW CONFIG`: the settings of `[proxy]` and `[corun]` by name. Truth is 1 and 0, as in PgBouncer.
 pub fn config_rows(config: &Config) -> Vec<ConfigRow> {
@@ -64,30 +64,24 @@ pub fn database_rows(config: &Config) -> Vec<DatabaseRow> {
         database: CONSOLE.to_owned(),
         force_user: Some(CONSOLE.to_owned()),
         pool_mode: Some(PoolMode::Statement.word().to_owned()),
+        max_client_connections: u64::from(proxy.max_db_client_connections),
         ..DatabaseRow::default()
     });
     rows
 }
 
-/// `SHOW USERS`: the users of the file; the caller fills in the current numbers and adds the users of `auth_file`.
-pub fn user_rows(config: &Config) -> Vec<UserRow> {
-    config
-        .users
-        .iter()
-        .map(|(name, user)| UserRow {
-            name: name.clone(),
-            pool_size: user.pool_size.map(u64::from),
-            reserve_pool_size: user.reserve_pool_size.map(u64::from),
-            pool_mode: user.pool_mode.map(|mode| mode.word().to_owned()),
-            max_user_connections: u64::from(
-                user.max_user_connections
-                    .unwrap_or(config.proxy.max_user_connections),
-            ),
-            max_user_client_connections: u64::from(
-                user.max_user_client_connections
-                    .unwrap_or(config.proxy.max_user_client_connections),
-            ),
-            ..UserRow::default()
-        })
-        .collect()
+/// A row of `SHOW USERS`, whether the configuration has a table for the user or not; the caller fills in the current numbers.
+pub fn user_row(config: &Config, name: String) -> UserRow {
+    let (proxy, nothing) = (&config.proxy, User::default());
+    let user = config.users.get(&name).unwrap_or(&nothing);
+    let clients_max = user.max_user_client_connections;
+    UserRow {
+        name,
+        pool_size: user.pool_size.map(u64::from),
+        reserve_pool_size: user.reserve_pool_size.map(u64::from),
+        pool_mode: user.pool_mode.map(|mode| mode.word().to_owned()),
+        max_user_connections: u64::from(user.max_user_connections.unwrap_or(proxy.max_user_connections)),
+        max_user_client_connections: u64::from(clients_max.unwrap_or(proxy.max_user_client_connections)),
+        ..UserRow::default()
+    }
 }

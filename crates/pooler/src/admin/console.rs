@@ -47,6 +47,8 @@ pub enum Step {
 pub enum Answer {
     /// It is done.
     Done,
+    /// It is done, and this should be known: a notice each.
+    Noticed(Vec<Refusal>),
     /// What `SHOW` asked for; its columns are those of the row type of that `SHOW`.
     Table(Table),
 }
@@ -63,6 +65,20 @@ pub struct Console {
     /// After an error of the extended protocol, until Sync.
     skipping: bool,
     running: Option<Running>,
+}
+
+/// Why a message is not answered.
+enum Rejection {
+    /// The client is told, and goes on.
+    Refused(Refusal),
+    /// It is not the protocol: the client is told and has to go.
+    Malformed(&'static str),
+}
+
+impl From<Refusal> for Rejection {
+    fn from(refusal: Refusal) -> Rejection {
+        Rejection::Refused(refusal)
+    }
 }
 
 /// A command on its way.
@@ -125,15 +141,15 @@ impl Console {
             frontend::DESCRIBE => self.describe(body, out),
             frontend::EXECUTE => self.execute(body, out),
             frontend::CLOSE => self.close(body, out),
-            _ => Err(malformed("the console does not know this message")),
+            _ => Err(Rejection::Malformed("the console does not know this message")),
         };
         match outcome {
             Ok(step) => step,
-            Err(refusal) if refusal.code == code::PROTOCOL_VIOLATION => {
-                build::fatal(out, &refusal);
+            Err(Rejection::Malformed(what)) => {
+                build::fatal(out, &Refusal::new(code::PROTOCOL_VIOLATION, what));
                 Step::End
             }
-            Err(refusal) => {
+            Err(Rejection::Refused(refusal)) => {
                 self.refuse(&refusal, extended, out);
                 Step::Next
             }
@@ -147,6 +163,12 @@ impl Console {
         };
         match (answer, &formats) {
             (Ok(Answer::Done), _) => build::command_complete(out, tag),
+            (Ok(Answer::Noticed(notices)), _) => {
+                for notice in &notices {
+                    build::notice(out, notice);
+                }
+                build::command_complete(out, tag);
+            }
             (Ok(Answer::Table(table)), None) => table.encode(out, tag),
             (Ok(Answer::Table(table)), Some(formats)) => {
                 table.encode_rows(out, formats);
@@ -168,14 +190,14 @@ impl Console {
         }
     }
 
-    fn query(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Step, Refusal> {
-        let sql = read::query(body).ok_or_else(|| malformed("a query is not a text"))?;
+    fn query(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Step, Rejection> {
+        let sql = read::query(body).ok_or(Rejection::Malformed("a query is not a text"))?;
         let command = command(sql)?;
         self.start(command, None, out)
     }
 
-    fn parse(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Step, Refusal> {
-        let parse = read::parse(body).ok_or_else(|| malformed("a Parse is not whole"))?;
+    fn parse(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Step, Rejection> {
+        let parse = read::parse(body).ok_or(Rejection::Malformed("a Parse is not whole"))?;
         if self.statements.len() >= NAMES_MAX && !self.statements.contains_key(parse.name) {
             return refused(
                 code::PROGRAM_LIMIT,
@@ -190,8 +212,8 @@ impl Console {
         Ok(Step::Next)
     }
 
-    fn bind(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Step, Refusal> {
-        let cut = || malformed("a Bind is not whole");
+    fn bind(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Step, Rejection> {
+        let cut = || Rejection::Malformed("a Bind is not whole");
         let (portal, statement, rest) = read::bind(body).ok_or_else(cut)?;
         let command = self.statements.get(statement).cloned().ok_or_else(no_statement)?;
         // Formats of parameters, then none of these, then formats of columns.
@@ -211,8 +233,8 @@ impl Console {
         Ok(Step::Next)
     }
 
-    fn describe(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Step, Refusal> {
-        let (kind, name) = read::target(body).ok_or_else(|| malformed("a Describe is not whole"))?;
+    fn describe(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Step, Rejection> {
+        let (kind, name) = read::target(body).ok_or(Rejection::Malformed("a Describe is not whole"))?;
         let (command, formats) = if kind == b'S' {
             let command = self.statements.get(name).ok_or_else(no_statement)?;
             build::message(out, backend::PARAMETER_DESCRIPTION, |out| out.extend([0; 2]));
@@ -228,14 +250,14 @@ impl Console {
         Ok(Step::Next)
     }
 
-    fn execute(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Step, Refusal> {
-        let (portal, _) = read::text(body).ok_or_else(|| malformed("an Execute is not whole"))?;
+    fn execute(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Step, Rejection> {
+        let (portal, _) = read::text(body).ok_or(Rejection::Malformed("an Execute is not whole"))?;
         let (command, formats) = self.portals.get(portal).cloned().ok_or_else(no_statement)?;
         self.start(command, Some(formats), out)
     }
 
-    fn close(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Step, Refusal> {
-        let (kind, name) = read::target(body).ok_or_else(|| malformed("a Close is not whole"))?;
+    fn close(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<Step, Rejection> {
+        let (kind, name) = read::target(body).ok_or(Rejection::Malformed("a Close is not whole"))?;
         if kind == b'S' {
             self.statements.remove(name);
         } else {
@@ -251,12 +273,12 @@ impl Console {
         command: Command,
         formats: Option<Vec<i16>>,
         out: &mut Vec<u8>,
-    ) -> Result<Step, Refusal> {
+    ) -> Result<Step, Rejection> {
         let for_session =
             matches!(&command, Command::Set { key, .. } if SESSION_SETTINGS.contains(&key.as_str()));
         if !self.may_change && !command.only_looks() && !for_session {
             let message = format!("{} is for users in admin_users", command.tag());
-            return Err(Refusal::new(code::INSUFFICIENT_PRIVILEGE, message));
+            return Err(Refusal::new(code::INSUFFICIENT_PRIVILEGE, message).into());
         }
         let simple = formats.is_none();
         let tag = command.tag();
@@ -272,14 +294,14 @@ impl Console {
             }
             Command::Set { .. } if for_session => Answer::Done,
             Command::Show(Show::Help) => {
-                build::notice(out, &Refusal::new("00000", "Console usage").detail(help()));
+                build::notice(out, &Refusal::new(code::SUCCESS, "Console usage").detail(help()));
                 Answer::Done
             }
             Command::Show(Show::Version) => Answer::Table(Table::of(&[VersionRow {
                 version: format!("corun {}", self.version),
             }])),
-            // These are always empty.
-            Command::Show(show @ (Show::DnsZones | Show::Peers | Show::PeerPools)) => {
+            // That is always empty.
+            Command::Show(show @ Show::DnsZones) => {
                 let (columns, rows) = (show.columns().to_vec(), Vec::new());
                 Answer::Table(Table { columns, rows })
             }
@@ -290,12 +312,8 @@ impl Console {
     }
 }
 
-fn refused<T>(code: &'static str, what: &str) -> Result<T, Refusal> {
-    Err(Refusal::new(code, what))
-}
-
-fn malformed(what: &'static str) -> Refusal {
-    Refusal::new(code::PROTOCOL_VIOLATION, what)
+fn refused<T>(code: &'static str, what: &str) -> Result<T, Rejection> {
+    Err(Refusal::new(code, what).into())
 }
 
 fn no_statement() -> Refusal {

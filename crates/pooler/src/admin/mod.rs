@@ -16,8 +16,9 @@ mod rows;
 mod stats;
 mod table;
 
+pub(crate) use command::CLIENT_IDS;
 pub use command::{Command, ConsoleError, SHOWS, Show, Shutdown, help};
-pub use config_rows::{config_rows, database_rows, user_rows};
+pub use config_rows::{config_rows, database_rows, user_row};
 pub use console::{Answer, Console, Step, greeting};
 pub use histogram::Histogram;
 pub use http::{HttpRequest, response};
@@ -26,8 +27,8 @@ pub use own_rows::{
 };
 pub use prometheus::{CONTENT_TYPE, HeavyQueueTotals, Latencies, Snapshot, prometheus};
 pub use rows::{
-    ClientRow, ConfigRow, DatabaseRow, DnsHostRow, DnsZoneRow, FdRow, ListRow, MemoryRow, PeerPoolRow,
-    PeerRow, PoolRow, ServerRow, SocketRow, StateRow, UserRow, VersionRow, timestamp,
+    ClientRow, ConfigRow, DatabaseRow, DnsHostRow, DnsZoneRow, ListRow, MemoryRow, PeerPoolRow, PeerRow,
+    PoolRow, ServerRow, SocketRow, StateRow, UserRow, VersionRow, timestamp,
 };
-pub use stats::{Stats, StatsRow, TotalRow, TotalsRow, overall};
+pub use stats::{AveragesRow, Stats, StatsRow, TotalRow, TotalsRow, overall};
 pub use table::{Cell, Row, Table};

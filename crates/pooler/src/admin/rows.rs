@@ -8,7 +8,7 @@ use crate::understand::keys::calendar::{date, time_of_day};
 
 /// Makes the rows of connections: the columns that all of them begin with, and those of each.
 macro_rules! connection_rows {
-    ($( $(#[$outer:meta])* $name:ident $(with $replication:ident)? { $($column:tt)* } )*) => {
+    ($( $(#[$outer:meta])* $name:ident { $($column:tt)* } )*) => {
         row! { $(
             $(#[$outer])*
             $name {
@@ -18,10 +18,8 @@ macro_rules! connection_rows {
                 user: String,
                 /// Name clients ask for.
                 database: String,
-                $(
-                    /// `none`, `logical` or `physical`.
-                    $replication: String,
-                )?
+                /// Always `none`.
+                replication: String,
                 /// What it does; see the row.
                 state: String,
                 /// Address of the other side, or `unix`.
@@ -52,6 +50,10 @@ macro_rules! connection_rows {
                 tls: String,
                 /// What the client calls itself.
                 application_name: String,
+                /// How many statements it has prepared.
+                prepared_statements: u64,
+                /// A number of its own; a client's is for `KILL_CLIENT`.
+                id: u64,
                 $($column)*
             }
         )* }
@@ -60,11 +62,7 @@ macro_rules! connection_rows {
 
 connection_rows! {
     /// `SHOW CLIENTS`. A state is `active`, `idle`, `waiting`, `active_cancel_req` or `waiting_cancel_req`.
-    ClientRow with replication {
-        /// How many statements it has prepared.
-        prepared_statements: u64,
-        /// For `KILL_CLIENT`.
-        id: u64,
+    ClientRow {
         /// Why it keeps its server between transactions, or empty.
         pin: String,
         /// Event loop that serves it.
@@ -72,11 +70,7 @@ connection_rows! {
     }
 
     /// `SHOW SERVERS`. A state is `active`, `idle`, `used`, `tested`, `new`, `active_cancel` or `being_canceled`.
-    ServerRow with replication {
-        /// How many statements are prepared on it.
-        prepared_statements: u64,
-        /// A number of its own.
-        id: u64,
+    ServerRow {
         /// `primary` or `replica`.
         role: String,
         /// Event loop that drives it.
@@ -88,16 +82,22 @@ connection_rows! {
     /// `SHOW SOCKETS` and `SHOW ACTIVE_SOCKETS`: clients and servers with their buffers. A state is one of `SHOW CLIENTS` or
     /// `SHOW SERVERS` with `cl_` or `sv_` in front.
     SocketRow {
-        /// Bytes received in an incomplete message.
-        pkt_avail: u64,
+        /// Bytes received and not passed on.
+        recv_pos: u64,
+        /// Always 0: buffers begin with what is not passed on.
+        pkt_pos: u64,
         /// Bytes of the current message still to come.
         pkt_remain: u64,
+        /// Always 0, as `pkt_pos`.
+        send_pos: u64,
+        /// Always 0, as in PgBouncer.
+        send_remain: u64,
+        /// As `recv_pos`.
+        pkt_avail: u64,
         /// Bytes the kernel has not taken yet.
         send_avail: u64,
         /// Whether reading is paused until they are.
         paused: bool,
-        /// A number of its own.
-        id: u64,
     }
 }
 
@@ -266,25 +266,7 @@ row! {
         count: u64,
     }
 
-    /// `SHOW FDS`: without PgBouncer's columns of keys and passwords.
-    FdRow {
-        /// Number.
-        fd: u64,
-        /// `pooler`, `client` or `server`.
-        task: String,
-        /// User.
-        user: Option<String>,
-        /// Database.
-        database: Option<String>,
-        /// Address, or `unix`.
-        addr: String,
-        /// Port.
-        port: u64,
-        /// Number of the other side.
-        link: Option<u64>,
-    }
-
-    /// `SHOW PEERS`: always empty.
+    /// `SHOW PEERS`
     PeerRow {
         /// Number.
         peer_id: u64,
@@ -292,15 +274,15 @@ row! {
         host: String,
         /// Which port.
         port: u64,
-        /// Connections.
+        /// Cancel requests on their way to it at most.
         pool_size: u64,
     }
 
-    /// `SHOW PEER_POOLS`: always empty.
+    /// `SHOW PEER_POOLS`
     PeerPoolRow {
         /// Peer.
-        database: String,
-        /// Cancel requests on their way.
+        peer_id: u64,
+        /// Cancel requests that were sent.
         cl_active_cancel_req: u64,
         /// Cancel requests waiting.
         cl_waiting_cancel_req: u64,
@@ -351,6 +333,7 @@ mod tests {
         );
         assert_eq!(names(ClientRow::COLUMNS)[0], "type");
         assert_eq!(names(ServerRow::COLUMNS)[..21], names(ClientRow::COLUMNS)[..21]);
+        assert_eq!(names(SocketRow::COLUMNS)[..21], names(ClientRow::COLUMNS)[..21]);
         assert_eq!(
             names(DatabaseRow::COLUMNS)[..6],
             ["name", "host", "port", "database", "force_user", "pool_size"]

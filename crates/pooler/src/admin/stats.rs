@@ -29,10 +29,10 @@ macro_rules! metric_value {
 
 /// Makes the counters and their rows out of one table. A line has: the field, `per` what its average is (counts and bytes a
 /// second, times a transaction, a statement, or a server given), its two columns in `SHOW STATS`, its column in `SHOW
-/// STATS_TOTALS`, its name in `SHOW TOTALS`, its metric, and what it is. Counters that PgBouncer does not have have no columns.
+/// STATS_TOTALS` and in `SHOW STATS_AVERAGES`, its name in `SHOW TOTALS`, its metric, and what it is. Counters that PgBouncer does not have have no columns.
 macro_rules! counters {
     ($( $field:ident per $per:ident
-        $([$total:ident, $average:ident, $totals:ident, $overall:literal])?
+        $([$total:ident, $average:ident, $totals:ident, $averages:ident, $overall:literal])?
         $metric:literal $meaning:literal; )*) => {
         /// Counters since the start. Times are in microseconds.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -77,11 +77,18 @@ macro_rules! counters {
                 $($( #[doc = concat!("See [`Stats::averages`]. ", $meaning)] $average: u64, )?)*
             }
 
-            /// `SHOW STATS_TOTALS`, and `SHOW STATS_AVERAGES`, which has the same columns.
+            /// `SHOW STATS_TOTALS`.
             TotalsRow {
                 /// Database.
                 database: String,
                 $($( #[doc = $meaning] $totals: u64, )?)*
+            }
+
+            /// `SHOW STATS_AVERAGES`: averages of the last period.
+            AveragesRow {
+                /// Database.
+                database: String,
+                $($( #[doc = concat!("See [`Stats::averages`]. ", $meaning)] $averages: u64, )?)*
             }
 
             /// `SHOW TOTALS`: one number of all databases together.
@@ -105,7 +112,7 @@ macro_rules! counters {
         }
 
         impl TotalsRow {
-            /// The row of a database: its totals, or the averages of [`Stats::averages`].
+            /// The row of a database: its totals.
             pub fn of(database: &str, stats: &Stats) -> TotalsRow {
                 TotalsRow { database: database.to_owned(), $($( $totals: stats.$field, )?)* }
             }
@@ -113,6 +120,14 @@ macro_rules! counters {
             /// The counters of the row; 0 for those that have no column.
             pub fn stats(&self) -> Stats {
                 Stats { $($( $field: self.$totals, )?)* ..Stats::default() }
+            }
+        }
+
+        impl AveragesRow {
+            /// The row of a database: what was added in the last `period`.
+            pub fn of(database: &str, last: &Stats, period: Duration) -> AveragesRow {
+                let average = last.averages(period);
+                AveragesRow { database: database.to_owned(), $($( $averages: average.$field, )?)* }
             }
         }
 
@@ -140,37 +155,37 @@ macro_rules! counters {
 
 counters! {
     server_assignment_count per second
-        [total_server_assignment_count, avg_server_assignment_count, server_assignment_count, "server_assignment_count"]
+        [total_server_assignment_count, avg_server_assignment_count, server_assignment_count, server_assignment_count, "server_assignment_count"]
         "server_assignments_total" "How often a server was given to a client.";
     xact_count per second
-        [total_xact_count, avg_xact_count, xact_count, "xact_count"]
+        [total_xact_count, avg_xact_count, xact_count, xact_count, "xact_count"]
         "transactions_total" "Transactions.";
     query_count per second
-        [total_query_count, avg_query_count, query_count, "query_count"]
+        [total_query_count, avg_query_count, query_count, query_count, "query_count"]
         "queries_total" "Statements.";
     received per second
-        [total_received, avg_recv, bytes_received, "client_bytes"]
+        [total_received, avg_recv, bytes_received, bytes_received, "client_bytes"]
         "received_bytes_total" "Bytes from clients.";
     sent per second
-        [total_sent, avg_sent, bytes_sent, "server_bytes"]
+        [total_sent, avg_sent, bytes_sent, bytes_sent, "server_bytes"]
         "sent_bytes_total" "Bytes to clients.";
     xact_time per xact_count
-        [total_xact_time, avg_xact_time, xact_time, "xact_time"]
+        [total_xact_time, avg_xact_time, xact_time, xact_time, "xact_time"]
         "transaction_time_seconds_total" "Time in transactions.";
     query_time per query_count
-        [total_query_time, avg_query_time, query_time, "query_time"]
+        [total_query_time, avg_query_time, query_time, query_time, "query_time"]
         "query_time_seconds_total" "Time in statements.";
     wait_time per server_assignment_count
-        [total_wait_time, avg_wait_time, wait_time, "wait_time"]
+        [total_wait_time, avg_wait_time, wait_time, wait_time, "wait_time"]
         "wait_time_seconds_total" "Time clients waited for a server.";
     client_parse_count per second
-        [total_client_parse_count, avg_client_parse_count, client_parse_count, "client_parse_count"]
+        [total_client_parse_count, avg_client_parse_count, client_parse_count, avg_client_parse_count, "ps_client_parse_count"]
         "client_parses_total" "Statements prepared by clients.";
     server_parse_count per second
-        [total_server_parse_count, avg_server_parse_count, server_parse_count, "server_parse_count"]
+        [total_server_parse_count, avg_server_parse_count, server_parse_count, avg_server_parse_count, "ps_server_parse_count"]
         "server_parses_total" "Statements prepared on servers.";
     bind_count per second
-        [total_bind_count, avg_bind_count, bind_count, "bind_count"]
+        [total_bind_count, avg_bind_count, bind_count, avg_bind_count, "ps_bind_count"]
         "binds_total" "Prepared statements bound.";
     settings_carried per second
         "settings_carried_total" "Times a client's settings were set on another server connection.";

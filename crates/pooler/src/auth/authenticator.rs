@@ -217,11 +217,9 @@ impl Authenticator {
             _ => (Secret::Scram(mock.verifier(user)), true),
         };
         let first = match (method, lookup) {
-            (Method::Trust, Lookup::Unknown) => denied(Denial::new(
-                code::INVALID_AUTHORIZATION,
-                format!("role \"{user}\" does not exist"),
-                "trusted, but the user does not exist",
-            )),
+            (Method::Trust, Lookup::Unknown) => {
+                denied(failed(method, user, "trusted, but the user does not exist"))
+            }
             (Method::Trust | Method::Any, _) => (done(), State::Over),
             (Method::Reject, _) => denied(failed(method, user, "the method is reject")),
             (Method::Cert | Method::Peer, _) => match identity(method, user, facts) {
@@ -397,11 +395,12 @@ fn identity(method: Method, user: &str, facts: Facts<'_>) -> Result<(), Denial> 
     }
 }
 
-/// What PostgreSQL tells a client whose login by `method` failed.
+/// What a client is told whose login by `method` failed, as PgBouncer says it.
 pub(crate) fn failed(method: Method, user: &str, reason: &str) -> Denial {
     let by = |what: &str| format!("{what} authentication failed for user \"{user}\"");
     let (code, message) = match method {
-        Method::Password | Method::Md5 | Method::ScramSha256 => (code::INVALID_PASSWORD, by("password")),
+        Method::Password | Method::Md5 => (code::INVALID_PASSWORD, by("password")),
+        Method::ScramSha256 => (code::INVALID_PASSWORD, by("SASL")),
         Method::Cert => (code::INVALID_AUTHORIZATION, by("certificate")),
         Method::Peer => (code::INVALID_AUTHORIZATION, by("Peer")),
         Method::Trust | Method::Any => (code::INVALID_AUTHORIZATION, by("\"trust\"")),

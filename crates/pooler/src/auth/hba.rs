@@ -25,6 +25,8 @@ pub struct Question<'a> {
     pub user: &'a str,
     /// Where from; `None` over a Unix socket.
     pub address: Option<IpAddr>,
+    /// Whether it asks for the log of the whole cluster, which only rules for `replication` allow.
+    pub replication: bool,
     /// Whether the connection has TLS.
     pub tls: bool,
 }
@@ -100,13 +102,12 @@ impl Rule {
             (Kind::HostSsl, Some(client)) => question.tls && self.network.has(client),
             (Kind::HostNoSsl, Some(client)) => !question.tls && self.network.has(client),
         };
-        let database = |token: &Token| {
-            // Connections for replication are refused before a rule is looked for.
-            !token.is("replication")
-                && match token.is("sameuser") {
-                    true => question.database == question.user,
-                    false => token.is("all") || token.text == question.database,
-                }
+        let database = |token: &Token| match token.is("replication") {
+            of_replication if of_replication || question.replication => {
+                of_replication == question.replication
+            }
+            _ if token.is("sameuser") => question.database == question.user,
+            _ => token.is("all") || token.text == question.database,
         };
         let user = |token: &Token| token.is("all") || token.text == question.user;
         place && self.databases.iter().any(database) && self.users.iter().any(user)
@@ -159,9 +160,15 @@ fn refused(question: &Question<'_>, rule: Option<&Rule>) -> Denial {
         .map_or("[local]".to_owned(), |address| address.to_canonical().to_string());
     let user = question.user;
     let database = question.database;
-    let what = match rule {
-        Some(_) => "pg_hba.conf rejects connection for",
-        None => "no pg_hba.conf entry for",
+    let what = match (rule, question.replication) {
+        (Some(_), false) => "pg_hba.conf rejects connection for",
+        (None, false) => "no pg_hba.conf entry for",
+        (Some(_), true) => "pg_hba.conf rejects replication connection for",
+        (None, true) => "no pg_hba.conf entry for replication connection from",
+    };
+    let database = match question.replication {
+        true => String::new(),
+        false => format!(" database \"{database}\","),
     };
     let encryption = if question.tls {
         "SSL encryption"
@@ -170,7 +177,7 @@ fn refused(question: &Question<'_>, rule: Option<&Rule>) -> Denial {
     };
     Denial::new(
         code::INVALID_AUTHORIZATION,
-        format!("{what} host \"{host}\", user \"{user}\", database \"{database}\", {encryption}"),
+        format!("{what} host \"{host}\", user \"{user}\",{database} {encryption}"),
         rule.map_or("no rule fits".to_owned(), |rule| {
             format!("rejected by line {}", rule.line)
         }),

@@ -8,6 +8,7 @@ use corun_model::cache::partition::Class;
 
 use super::choices::{AuthType, Dispatch, HeavyQueuePolicy, PoolMode, Switch, TlsMode};
 use super::finding::Findings;
+use super::host::Host;
 use super::{Config, Proxy, WILDCARD};
 use crate::keys::{Column, map_of};
 
@@ -52,6 +53,7 @@ pub(super) fn check(config: &Config, found: &mut Findings) {
     check_ranges(config, found);
     check_splits(config, found);
     check_heavy_queue(config, found);
+    check_peers(config, found);
 }
 
 fn check_listening(proxy: &Proxy, found: &mut Findings) {
@@ -320,6 +322,34 @@ fn check_splits(config: &Config, found: &mut Findings) {
             let what = "neither `splits` nor `minimum` below `maximum` say where to cut";
             found.error(&table, what, CUT_HINT);
         }
+    }
+}
+
+fn check_peers(config: &Config, found: &mut Findings) {
+    for (id, peer) in &config.peers {
+        let table = format!("peers.{id}");
+        let number = id.parse::<u16>().ok().filter(|number| *number > 0);
+        if number.is_none_or(|number| number.to_string() != *id) {
+            let hint = "name the table by the `peer_id` of the other process: [peers.2]";
+            found.error(&table, format!("`{id}` is no number from 1 to 65535"), hint);
+        }
+        if peer.host.is_empty() {
+            let hint = "name the other process's machine, or the folder of its Unix socket";
+            found.error(&table, "`host` is missing", hint);
+        } else if let Err(expected) = Host::parse(&peer.host) {
+            found.error(
+                &format!("{table}.host"),
+                format!("`host` takes {expected}"),
+                "a peer has one `host`",
+            );
+        }
+    }
+    if config.proxy.peer_id == 0 && !config.peers.is_empty() {
+        found.warning(
+            "peers",
+            "[peers.ID] are not used: `peer_id` is 0",
+            "give each process a `peer_id` of its own, and the others a table with that number",
+        );
     }
 }
 

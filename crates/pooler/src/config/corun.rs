@@ -59,6 +59,8 @@ settings! {
         ban_time: Duration = Duration::from_secs(30), Reload, "How long, at first; longer when it fails again soon after.";
         read_fallback_to_primary: bool = true, Reload, "Reads go to the primary when no copy may take them; otherwise the pooler refuses them.";
 
+        share_listen: bool = true, Reload, "Clients that listen in transaction mode share one connection a database. Off: each keeps its server.";
+
         memory_max: Bytes = Bytes(1 << 30), Reload, "Memory for buffers and prepared statements of all connections. Above it new clients are refused, the largest buffers are not read into, and clients may prepare little more. 0: no limit.";
         client_memory_max: Bytes = Bytes(64 << 20), [1048576, 1099511627776], Reload, "Memory for the prepared statements of one client; a client that needs more is disconnected.";
         connection_buffer_max: Bytes = Bytes(1 << 20), [16384, 1073741824], Reload, "Bytes kept for one slow reader before the other side is paused.";

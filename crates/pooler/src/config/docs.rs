@@ -1,7 +1,7 @@
 //! The documentation of every key, made from the tables.
 
 use super::settings::{Effect, Key, Section};
-use super::{Corun, Database, Proxy, Range, Split, User};
+use super::{Corun, Database, Peer, Proxy, Range, Split, User};
 
 /// Every key of every section, in the order of the documentation.
 pub fn keys() -> Vec<Key> {
@@ -12,6 +12,7 @@ pub fn keys() -> Vec<Key> {
         Corun::keys(),
         Range::keys(),
         Split::keys(),
+        Peer::keys(),
     ]
     .concat()
 }

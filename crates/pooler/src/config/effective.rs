@@ -44,7 +44,7 @@ effective! {
         password: Option<Secret> = own.password.as_ref().filter(|_| own.user.is_some()).or(of_pool.password.as_ref()).cloned(),
             "Password of the server's user, where a table has one; otherwise `auth_file` knows.";
         hosts: Vec<Endpoint> = hosts(config, own), "Servers; at least one.";
-        replicas: Vec<Endpoint> = own.replicas.iter().map(|replica| replica.endpoint(own.port)).collect(), "Servers with a copy.";
+        replicas: Vec<Endpoint> = replicas(own), "Servers with a copy.";
         load_balance_hosts: LoadBalance = own.load_balance_hosts, "How `hosts` are chosen.";
 
         auth_user: Option<String> = own.auth_user.as_ref().or(config.proxy.auth_user.as_ref()).cloned(), "Who asks for secrets.";
@@ -108,6 +108,11 @@ fn hosts(config: &Config, own: &Database) -> Vec<Endpoint> {
     hosts.iter().map(endpoint).collect()
 }
 
+fn replicas(own: &Database) -> Vec<Endpoint> {
+    let endpoints = own.replicas.iter().map(|replica| replica.endpoint(own.port));
+    endpoints.collect()
+}
+
 fn pool_size(config: &Config, own: &Database, of_pool: &User) -> u32 {
     let size = of_pool.pool_size.or(own.pool_size);
     size.unwrap_or(config.proxy.default_pool_size)
@@ -139,6 +144,13 @@ impl Effective {
 }
 
 impl Config {
+    /// Servers of a database, and those with a copy of it; `*` has them, too. `None` when there is no such database.
+    pub fn endpoints(&self, database: &str) -> Option<(Vec<Endpoint>, Vec<Endpoint>)> {
+        let own = self.databases.get(database);
+        let own = own.or_else(|| self.databases.get(WILDCARD))?;
+        Some((hosts(self, own), replicas(own)))
+    }
+
     /// What holds when `user` logs in to `database`; `None` when there is no such database (the console is none).
     pub fn effective_database(&self, database: &str, user: &str) -> Option<Effective> {
         if CONSOLES.contains(&database) || database == WILDCARD {

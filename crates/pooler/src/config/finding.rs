@@ -119,6 +119,14 @@ impl Findings {
         }
     }
 
+    /// The text was made from another one: no place in it means anything. What was found in the other comes first.
+    pub fn came_from(&mut self, other: Vec<Finding>) {
+        for finding in &mut self.all {
+            (finding.line, finding.column) = (0, 0);
+        }
+        self.all.splice(0..0, other);
+    }
+
     /// The warnings, or everything if something is an error.
     pub fn finish(mut self) -> Result<Vec<Finding>, ConfigError> {
         self.all.sort_by_key(|finding| (finding.line, finding.column));

@@ -15,6 +15,7 @@ mod finding;
 mod host;
 pub mod import;
 mod nearest;
+mod peer;
 mod proxy;
 mod range;
 mod read;
@@ -40,6 +41,7 @@ pub use finding::{Finding, Severity};
 pub use host::{Endpoint, Host, HostPort, socket_in};
 pub(crate) use import::{bytes_until_quote, until_quote};
 pub use nearest::nearest;
+pub use peer::Peer;
 pub use proxy::{AUTH_QUERY, Proxy};
 pub use range::{Range, Split};
 pub use renamed::{RENAMED_KEYS, RENAMED_TABLES, renamed_table};
@@ -67,6 +69,8 @@ pub struct Config {
     pub ranges: BTreeMap<String, Range>,
     /// `[splits.NAME]`
     pub splits: BTreeMap<String, Split>,
+    /// `[peers.ID]`
+    pub peers: BTreeMap<String, Peer>,
 }
 
 /// A usable configuration with what is doubtful about it.
@@ -103,7 +107,8 @@ fn lines(findings: &[Finding]) -> String {
 }
 
 impl Config {
-    /// Reads and checks a file; paths in it become relative to its folder, and the files they name are looked at.
+    /// Reads and checks a file; paths in it become relative to its folder, and the files they name are looked at. A file whose name
+    /// ends in `.ini` is one of PgBouncer's and is read as [`import::import_pgbouncer`] does.
     ///
     /// # Errors
     /// When the file cannot be read, or with everything that is wrong in it.
@@ -118,11 +123,24 @@ impl Config {
                 "larger than {FILE_BYTES_MAX} bytes"
             ))));
         }
-        let text = std::fs::read_to_string(file).map_err(unreadable)?;
-        let (mut config, mut findings) = read::read(&text, &file.display().to_string());
+        let mut text = std::fs::read_to_string(file).map_err(unreadable)?;
+        let name = file.display().to_string();
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let mut imported = None;
+        if file.extension().is_some_and(|extension| extension == "ini") {
+            let ini = import::convert(&text, &name, folder, None);
+            text = ini.toml;
+            imported = Some(ini.findings);
+        }
+        let (mut config, mut findings) = read::read(&text, &name);
         check::check(&config, &mut findings);
-        check::resolve_paths(&mut config, file.parent().unwrap_or(Path::new("")));
+        if imported.is_none() {
+            check::resolve_paths(&mut config, folder);
+        }
         check::check_files(&config, file, &mut findings);
+        if let Some(imported) = imported {
+            findings.came_from(imported);
+        }
         let warnings = findings.finish()?;
         Ok(Loaded { config, warnings })
     }
@@ -147,6 +165,7 @@ impl Config {
             Section::User => self.users.entry(name.to_owned()).or_default(),
             Section::Range => self.ranges.entry(name.to_owned()).or_default(),
             Section::Split => self.splits.entry(name.to_owned()).or_default(),
+            Section::Peer => self.peers.entry(name.to_owned()).or_default(),
         }
     }
 

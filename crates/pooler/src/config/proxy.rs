@@ -22,7 +22,8 @@ settings! {
         unix_socket_dir: String = "/tmp".to_owned(), Restart, "Folder of the Unix socket clients connect to, and of servers whose `host` is not set. Empty: no Unix socket. `@` in front: abstract namespace.";
         unix_socket_mode: FileMode = FileMode(0o777), Restart, "Who may connect to the Unix socket.";
         unix_socket_group: Option<String> = None, Restart, "Group of the Unix socket.";
-        so_reuseport: bool = false, Restart, "Lets several processes listen on the same port; the kernel spreads connections over them.";
+        so_reuseport: bool = false, Restart, "Lets several processes listen on the same port; the kernel spreads connections over them. A new process takes over the Unix socket and shares the port of `prometheus_listen`.";
+        peer_id: u16 = 0, [0, 16383], Restart, "Number of this process among those that forward cancel requests to each other, see `[peers.ID]`. 0: it forwards none.";
 
         pool_mode: PoolMode = PoolMode::Session, Reload, "When a server goes back to its pool: with the client, the transaction or the statement.";
         default_pool_size: u32 = 20, [1, 100000], Reload, "Server connections of one database and user.";

@@ -78,7 +78,7 @@ pub(super) fn read(text: &str, file: &str) -> (Config, Findings) {
 }
 
 impl Reading<'_> {
-    /// Reads the tables of all databases, users, ranges or splits.
+    /// Reads the tables of all databases, users, ranges, splits or peers.
     fn named_tables(&mut self, tables: &DeTable<'_>, section: Section) {
         let kind = section.table();
         for (name, value) in tables {
@@ -95,6 +95,7 @@ impl Reading<'_> {
             if name.is_empty() || name.contains('\0') {
                 let hint = match section {
                     Section::Range | Section::Split => "give the table a name to be shown by",
+                    Section::Peer => "give the table the `peer_id` of the other process",
                     _ => "give the table the name clients connect with",
                 };
                 let what = format!("[{kind}.\"\"] has no name");

@@ -102,17 +102,20 @@ pub enum Section {
     Range,
     /// `[splits.NAME]`
     Split,
+    /// `[peers.ID]`
+    Peer,
 }
 
 impl Section {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Section; 6] = [
+    pub const ALL: [Section; 7] = [
         Section::Proxy,
         Section::Database,
         Section::User,
         Section::Corun,
         Section::Range,
         Section::Split,
+        Section::Peer,
     ];
 
     /// The heading in the file.
@@ -124,18 +127,19 @@ impl Section {
             Section::Corun => "[corun]",
             Section::Range => "[ranges.NAME]",
             Section::Split => "[splits.NAME]",
+            Section::Peer => "[peers.ID]",
         }
     }
 
     /// The name of the table in the file.
     pub(super) fn table(self) -> &'static str {
         let inside = self.heading().trim_matches(['[', ']']);
-        inside.strip_suffix(".NAME").unwrap_or(inside)
+        inside.split_once('.').map_or(inside, |(table, _)| table)
     }
 
     /// Whether the file has such a table for each name.
     pub(super) fn is_named(self) -> bool {
-        self.heading().ends_with(".NAME]")
+        self.heading().contains('.')
     }
 
     /// The headings of all sections, `word` before the last.

@@ -10,7 +10,11 @@ use crate::auth::ident::IdentMaps;
 use crate::auth::scram::ClientKeys;
 use crate::auth::userlist::Userlist;
 use crate::auth::{Credentials, Lookup, Method, Secret, hba};
-use crate::config::{AuthType, AutoCount, Config, ConfigError, Effective, Finding, WILDCARD};
+use crate::config::{
+    AuthType, AutoCount, Config, ConfigError, Dispatch, Effective, Finding, PoolMode, Switch, WILDCARD,
+};
+use crate::core::pool::PoolKey;
+use crate::core::route::fleet::REPLICATION;
 use crate::core::route::resolve::Kept;
 use crate::tls::{TlsClient, TlsError, TlsFiles, TlsMode, TlsServer};
 
@@ -208,14 +212,29 @@ impl ConfigFiles {
         (size, effective.reserve_pool_size as usize)
     }
 
-    /// What holds for servers of a database that are logged in to as `user`, whether that is the forced one or `auth_user`.
-    pub fn effective_as(&self, database: &str, user: &str) -> Option<Arc<Effective>> {
-        let mut effective = self.config.effective_database(database, user)?;
+    /// What holds for the servers of a pool, whether the user they are logged in to as is the forced one or `auth_user`.
+    pub(in crate::core) fn effective_of(&self, key: &PoolKey) -> Option<Arc<Effective>> {
+        let user = &*key.user;
+        let mut effective = self.config.effective_database(&key.database, user)?;
         if effective.user != user {
             let settings = self.config.users.get(user);
             effective.password = settings.and_then(|settings| settings.password.clone());
             effective.user = user.to_owned();
             effective.forced_user = false;
+        }
+        if key.host & REPLICATION != 0 {
+            // What streams the log takes no other queries and no settings, for as long as its client stays.
+            effective.pool_mode = PoolMode::Session;
+            effective.server_lifetime = Duration::ZERO;
+            effective.connect_query = None;
+            effective.min_pool_size = 0;
+            effective.query_timeout = Duration::ZERO;
+            effective.client_idle_timeout = Duration::ZERO;
+            effective.transaction_timeout = Duration::ZERO;
+            effective.idle_transaction_timeout = Duration::ZERO;
+            effective.dispatch = Dispatch::Off;
+            effective.split = Switch::Off;
+            effective.heavy_queue = Switch::Off;
         }
         Some(Arc::new(effective))
     }

@@ -26,8 +26,10 @@ use crate::core::config_files::ConfigFiles;
 use crate::core::console::queries::Queries;
 use crate::core::console::stats_log::StatsLog;
 use crate::core::heavy_queue;
+use crate::core::listen::Listening;
 use crate::core::memory::Memory;
 use crate::core::parts::Splits;
+use crate::core::peers::Forwards;
 use crate::core::pool::{Pool, PoolKey};
 use crate::core::ranges::dispatch::LoopDispatch;
 use crate::core::route::fleet::LoopHosts;
@@ -35,6 +37,7 @@ use crate::core::route::places::Place;
 use crate::core::server::cancel::Cancel;
 use crate::core::server::{Question, Server};
 use crate::core::shared::{Message, Shared};
+use crate::core::shutdown::Ending;
 use crate::understand::Limits;
 use crate::wire::build;
 use crate::wire::error::{Refusal, code};
@@ -87,12 +90,15 @@ pub(crate) struct EventLoop<R> {
     pub(super) clients: Slab<Box<Client>>,
     pub(super) servers: Slab<Box<Server>>,
     pub(super) cancels: Slab<Cancel>,
+    /// Cancel requests for other processes' clients; the first loop's only.
+    pub(super) forwards: Forwards,
     pub(super) pools: Slab<Pool>,
     pub(super) pool_of: HashMap<PoolKey, usize>,
     pub(super) classifier: Classifier,
     pub(super) todo: VecDeque<Todo>,
     /// Questions to servers that wait for a connection: pool, question, text.
     pub(super) questions: VecDeque<(usize, Question, String)>,
+    pub(super) listening: Listening,
     pub(super) hosts: LoopHosts,
     /// RECONNECT orders seen.
     pub(super) reconnects: u64,
@@ -114,10 +120,13 @@ pub(crate) struct EventLoop<R> {
     pub(super) errors: BTreeMap<&'static str, u64>,
     /// How its sockets are driven.
     pub(crate) io: &'static str,
+    /// Listeners; 0 on all loops but the first, and there once they are closed.
     pub(crate) listeners: usize,
+    /// The one among them that is a Unix socket.
+    pub(crate) unix_listener: Option<usize>,
+    /// The first loop's only.
+    pub(super) ending: Ending,
     pub(super) stopping: bool,
-    /// No new clients; it ends when all loops' clients have left.
-    pub(super) draining: bool,
     /// Until then clients that have gone may still take what was said to them.
     pub(super) last_words_until: Duration,
     pub(super) ticked: Duration,
@@ -146,11 +155,13 @@ impl<R: Reactor> EventLoop<R> {
             clients: Slab::new(),
             servers: Slab::new(),
             cancels: Slab::new(),
+            forwards: Forwards::new(),
             pools: Slab::new(),
             pool_of: HashMap::new(),
             classifier,
             todo: VecDeque::new(),
             questions: VecDeque::new(),
+            listening: Listening::default(),
             hosts: LoopHosts::default(),
             reconnects: 0,
             now: Duration::ZERO,
@@ -165,8 +176,9 @@ impl<R: Reactor> EventLoop<R> {
             errors: BTreeMap::new(),
             io: "epoll",
             listeners: 0,
+            unix_listener: None,
+            ending: Ending::No,
             stopping: false,
-            draining: false,
             last_words_until: Duration::ZERO,
             ticked: Duration::ZERO,
             reactor: PhantomData,
@@ -180,7 +192,7 @@ impl<R: Reactor> EventLoop<R> {
     /// When the kernel does not let us wait.
     pub fn turn(&mut self, reactor: &mut R) -> std::io::Result<bool> {
         // What the last of them was told goes out in the turn after.
-        let deserted = self.stopping && self.shared.clients_all() == 0;
+        let deserted = self.is_deserted();
         let over = deserted && self.now >= self.last_words_until;
         let wait = if over {
             Duration::ZERO
@@ -208,7 +220,7 @@ impl<R: Reactor> EventLoop<R> {
             self.overflow_tick();
             self.settle(reactor);
         }
-        let over = deserted && self.shared.clients_all() == 0 && self.now >= self.last_words_until;
+        let over = deserted && self.is_deserted() && self.now >= self.last_words_until;
         Ok(!(over && self.shared.mailboxes[self.index].close()))
     }
 
@@ -241,6 +253,14 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     fn accepted(&mut self, reactor: &mut R, stream: Stream) {
+        if self.listeners == 0 {
+            // By the listener that is left for cancel requests.
+            let added = self.add_client(reactor, stream);
+            if let Some(client) = added.and_then(|index| self.clients.get_mut(index)) {
+                client.cancels_only = true;
+            }
+            return;
+        }
         let target = self.shared.least_busy();
         if target == self.index {
             self.add_client(reactor, stream);
@@ -257,39 +277,45 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
-    fn add_client(&mut self, reactor: &mut R, stream: Stream) {
+    fn add_client(&mut self, reactor: &mut R, stream: Stream) -> Option<usize> {
         self.shared.clients[self.index].fetch_add(1, Ordering::Relaxed);
-        self.add_counted_client(reactor, stream);
+        self.add_counted_client(reactor, stream)
     }
 
-    fn add_counted_client(&mut self, reactor: &mut R, stream: Stream) {
+    fn add_counted_client(&mut self, reactor: &mut R, stream: Stream) -> Option<usize> {
         let (peer, local) = (stream.peer(), stream.local());
         let entry = self.clients.vacant_entry();
         let token = client_token(entry.key());
         if let Err(error) = reactor.add(token, stream) {
             tracing::warn!(%error, "a connection could not be served");
             self.shared.clients[self.index].fetch_sub(1, Ordering::Relaxed);
-            return;
+            return None;
         }
         let _ = reactor.set_tcp_options(token, &self.files.tcp_options());
         let mut client = Box::new(Client::new(token, self.shared.id(), self.now));
         client.peer = peer;
         client.local = local;
+        let index = entry.key();
         entry.insert(client);
+        Some(index)
     }
 
     fn message(&mut self, reactor: &mut R, message: Message) {
         match message {
-            Message::Stream(stream) => self.add_counted_client(reactor, stream),
+            Message::Stream(stream) => {
+                self.add_counted_client(reactor, stream);
+            }
             Message::Cancel { pid, secret } => {
                 self.cancel_client(reactor, pid, &secret);
             }
+            Message::Forward { peer, request } => self.forward_cancel(reactor, peer, request),
             Message::Config(files) => self.change_config(reactor, files),
             Message::Primary => self.primary_changed(),
             Message::HeavyQueueStarts { client, id, query } => self.heavy_queue_starts(client, id, query),
             Message::Resolved => {
                 let pools: Vec<usize> = self.pools.iter().map(|(index, _)| index).collect();
                 self.todo.extend(pools.into_iter().map(Todo::Connect));
+                self.forward_waiting(reactor);
             }
             Message::Give { key, to } => self.give_free(reactor, &key, to),
             Message::Server(given) => self.take_over(reactor, *given),
@@ -297,55 +323,13 @@ impl<R: Reactor> EventLoop<R> {
             Message::Evict { of, key, to } => self.evict_for(reactor, of, &key, to),
             Message::Catalogue(database) => self.catalogue_found(reactor, &database),
             Message::OsUser { client, id } => self.os_user_found(reactor, client, id),
+            Message::Listen(database, said) => self.said(reactor, &database, said),
             Message::Ask(ask) => self.asked(reactor, ask),
             Message::Answered(slot, id, answers) => self.console_answered(reactor, slot, id, &answers),
             Message::Counted(answers) => self.log_counted(&answers),
-            Message::Shutdown { at_once } => self.shut_down(reactor, at_once),
+            Message::End => self.begin_to_end(reactor, true),
+            Message::Stop { at_once } => self.stop(reactor, at_once),
         }
-    }
-
-    fn unlisten(&mut self, reactor: &mut R) {
-        for listener in 0..self.listeners {
-            reactor.unlisten(listener_token(listener));
-        }
-        self.listeners = 0;
-    }
-
-    /// No new clients. Those there are leave by themselves.
-    pub(super) fn drain(&mut self, reactor: &mut R) {
-        self.unlisten(reactor);
-        self.draining = true;
-    }
-
-    /// Ends when nobody is left but clients of the console.
-    pub(super) fn drain_tick(&mut self, reactor: &mut R) {
-        if self.draining
-            && !self.stopping
-            && self.shared.clients_all() <= self.shared.consoles.load(Ordering::Relaxed)
-        {
-            self.shared.stopping.store(true, Ordering::Relaxed);
-            self.shut_down(reactor, true);
-        }
-    }
-
-    /// No new clients. Those there are end at once, or when their transactions do: those that wait for a server have none.
-    pub(super) fn shut_down(&mut self, reactor: &mut R, at_once: bool) {
-        self.unlisten(reactor);
-        self.stopping = true;
-        let clients: Vec<usize> = self.clients.iter().map(|(index, _)| index).collect();
-        for index in clients {
-            let free = self
-                .clients
-                .get(index)
-                .is_some_and(|client| client.server.is_none());
-            if at_once || free {
-                self.refuse_client(reactor, index, &goodbye());
-            }
-        }
-        if at_once {
-            self.last_words_until = Duration::ZERO;
-        }
-        self.settle(reactor);
     }
 
     /// What holds for a client's requests now.
@@ -379,7 +363,13 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         if self.files.config.proxy.log_pooler_errors {
-            log_client!(client, code = refusal.code, "closing: {}", refusal.message);
+            let age = self.now.saturating_sub(client.connected).as_secs();
+            log_client!(
+                client,
+                code = refusal.code,
+                "closing because: {} (age={age}s)",
+                refusal.message
+            );
         }
         *self.errors.entry(refusal.code).or_default() += 1;
         let server = client.server.and_then(|server| self.servers.get(server));
@@ -412,12 +402,14 @@ impl<R: Reactor> EventLoop<R> {
             && self.files.config.proxy.log_disconnections
             && !client.user.is_empty()
         {
-            log_client!(client, "closing: {why}");
+            let age = self.now.saturating_sub(client.connected).as_secs();
+            log_client!(client, "closing because: {why} (age={age}s)");
         }
     }
 
     /// Takes a client out of everything. `open`: its socket is still in the reactor.
     pub(super) fn remove_client(&mut self, reactor: &mut R, index: usize, open: bool) {
+        self.listens_no_more(reactor, index);
         let Some(client) = self.clients.try_remove(index) else {
             return;
         };
@@ -478,7 +470,7 @@ impl<R: Reactor> Handler<R> for EventLoop<R> {
             Event::Closed { token, error } => match token & 3 {
                 CLIENT => self.client_closed(reactor, token >> KIND_BITS, error),
                 SERVER => self.server_closed(reactor, token >> KIND_BITS, error),
-                CANCEL => self.cancel_closed(token >> KIND_BITS),
+                CANCEL => self.cancel_closed(reactor, token >> KIND_BITS, error),
                 _ => {}
             },
             Event::Woken => {
@@ -508,6 +500,7 @@ impl<R: Reactor> EventLoop<R> {
         {
             reactor.resume(server.token());
         }
+        self.deliver(reactor, index);
     }
 
     fn server_drained(&mut self, reactor: &mut R, index: usize) {

@@ -11,7 +11,7 @@ use crate::core::client::Phase;
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::route::fleet::PROBE;
 use crate::core::server::answered;
-use crate::core::server::connect::Attempt;
+use crate::core::server::connect::{Attempt, CONNECT_TIMEOUT};
 use crate::core::server::{Question, Task, TaskKind};
 use crate::core::stages::StageTask;
 use crate::wire::TransactionStatus;
@@ -36,12 +36,13 @@ impl<R: Reactor> EventLoop<R> {
         self.heavy_queue_tick(reactor);
         self.fleet_tick(reactor);
         self.run_questions(reactor);
+        self.listening_tick(reactor);
         self.consoles_tick();
         self.tick_pools();
         self.lingering_tick(reactor);
         self.forget_unused();
         self.stats_tick();
-        self.drain_tick(reactor);
+        self.ending_tick(reactor);
     }
 
     fn limit_clients(&mut self, reactor: &mut R) {
@@ -68,12 +69,12 @@ impl<R: Reactor> EventLoop<R> {
             if client.wait.waits() || queues {
                 let waited = self.now.saturating_sub(client.wait.since);
                 if passed(effective.query_wait_timeout, waited) {
-                    let refusal =
-                        Refusal::new(code::CANNOT_CONNECT_NOW, "query_wait_timeout").detail(if queues {
-                            "The query waited in the heavy queue."
-                        } else {
-                            "No server connection came free in time."
-                        });
+                    let why = match &pool.failed {
+                        _ if queues => "The query waited in the heavy queue.",
+                        Some((failed, _)) => &failed.message,
+                        None => "No server connection came free in time.",
+                    };
+                    let refusal = Refusal::new(code::CANNOT_CONNECT_NOW, "query_wait_timeout").detail(why);
                     over.push((index, refusal));
                 } else if passed(proxy.query_wait_notify, waited) && !client.wait.told && client.is_ready() {
                     told.push(index);
@@ -84,9 +85,9 @@ impl<R: Reactor> EventLoop<R> {
                 if let Some(begun) = &client.begun {
                     let lasted = self.now.saturating_sub(begun.since);
                     if passed(effective.transaction_timeout, lasted) {
-                        end(code::QUERY_CANCELED, "transaction_timeout");
+                        end(code::QUERY_CANCELED, "transaction timeout");
                     } else if passed(effective.idle_transaction_timeout, quiet) {
-                        end(code::IDLE_IN_TRANSACTION_TIMEOUT, "idle_transaction_timeout");
+                        end(code::IDLE_IN_TRANSACTION_TIMEOUT, "idle transaction timeout");
                     }
                 } else if client.is_ready() && passed(effective.client_idle_timeout, quiet) {
                     end(code::IDLE_TIMEOUT, "client_idle_timeout");
@@ -104,14 +105,14 @@ impl<R: Reactor> EventLoop<R> {
             let query = self.now.saturating_sub(server.query.since);
             let transaction = self.now.saturating_sub(server.query.transaction_since);
             if working && passed(effective.query_timeout, query) {
-                end(code::QUERY_CANCELED, "query_timeout");
+                end(code::QUERY_CANCELED, "query timeout");
             } else if in_transaction && passed(effective.transaction_timeout, transaction) {
-                end(code::QUERY_CANCELED, "transaction_timeout");
+                end(code::QUERY_CANCELED, "transaction timeout");
             } else if server.expects.outstanding() == 0
                 && in_transaction
                 && passed(effective.idle_transaction_timeout, quiet)
             {
-                end(code::IDLE_IN_TRANSACTION_TIMEOUT, "idle_transaction_timeout");
+                end(code::IDLE_IN_TRANSACTION_TIMEOUT, "idle transaction timeout");
             } else if !in_transaction && passed(effective.client_idle_timeout, quiet) {
                 end(code::IDLE_TIMEOUT, "client_idle_timeout");
             }
@@ -175,6 +176,11 @@ impl<R: Reactor> EventLoop<R> {
             {
                 replaced.push((client, why));
             }
+            if server.stages.hub.is_some()
+                && let Some(why) = server.life.closing
+            {
+                done.push((index, why));
+            }
             if server.is_used() || server.task.is_some() || server.process.cancels.under_way() > 0 {
                 continue;
             }
@@ -193,13 +199,13 @@ impl<R: Reactor> EventLoop<R> {
             } else if self.now.saturating_sub(server.life.created) >= pool.effective.server_lifetime
                 && server.life.used
             {
-                done.push((index, "server_lifetime"));
+                done.push((index, "server lifetime over"));
             } else if !idle.is_zero() && unused > idle && above_minimum {
-                done.push((index, "server_idle_timeout"));
+                done.push((index, "server idle timeout"));
             }
         }
         for index in late {
-            let refusal = Refusal::new(code::CANNOT_CONNECT, "server_connect_timeout")
+            let refusal = Refusal::new(code::CANNOT_CONNECT, CONNECT_TIMEOUT)
                 .detail("Connecting or logging in to the server took too long.");
             self.server_failed(reactor, index, refusal);
         }

@@ -57,7 +57,8 @@ impl Buffers {
 
 /// What is kept for a client: what it has sent, and what it does not read.
 fn of_client<R: Reactor>(reactor: &R, client: &Client) -> usize {
-    client.inbox.capacity() + reactor.queued(client.token())
+    let held = client.listens.as_ref().map_or(0, |listens| listens.bytes());
+    client.inbox.capacity() + held + reactor.queued(client.token())
 }
 
 /// The same for a server.

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!  client ─► classify ─► route ─► pool ─► server ─► reply ─► client       a query's way
+//!     listen ─► client                                                    notifications
 //!     auto_prepare    ranges, heavy_queue, parts, explain                 what may change it (`stages`)
 //!  console                                                                what administrators see and order
 //! ```
 //!
 //! [`event_loop`] drives it all, event by event; `shared` is what the loops have in common, `files` the configuration, `limits` and `memory` look
-//! at time and bytes. `run` starts everything; `simulated` starts event loops for tests.
+//! at time and bytes. `run` starts everything, `shutdown` ends it; `peers` are other processes behind the same address; `simulated` starts event loops for tests.
 
 mod auto_prepare;
 mod classify;
@@ -18,8 +19,10 @@ mod event_loop;
 mod explain;
 mod heavy_queue;
 mod limits;
+mod listen;
 mod memory;
 mod parts;
+mod peers;
 mod pool;
 mod ranges;
 mod reload;
@@ -28,6 +31,7 @@ mod route;
 mod run;
 mod server;
 mod shared;
+mod shutdown;
 mod simulated;
 mod stages;
 

@@ -24,7 +24,7 @@ impl<R: Reactor> EventLoop<R> {
         let mut closing = HashMap::new();
         let disabled = self.shared.stopped.lock().disabled.clone();
         for (index, pool) in &mut self.pools {
-            let effective = self.files.effective_as(&pool.key.database, &pool.key.user);
+            let effective = self.files.effective_of(&pool.key);
             pool.gone = effective.is_none();
             pool.disabled = pool.gone || disabled.contains(&*pool.key.database);
             let Some(effective) = effective else {
@@ -52,7 +52,7 @@ impl<R: Reactor> EventLoop<R> {
                 sizes.push((index, size, reserve));
             }
             if moved {
-                closing.insert(index, "settings of the database changed");
+                closing.insert(index, "database configuration changed");
                 self.todo.extend(pool.idle.take().into_iter().map(Todo::Free));
             }
         }

@@ -3,17 +3,19 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use corun_model::pooler::split::{Core, reserved};
 use corun_model::units::CpuId;
-use corun_net::reactor::{Epoll, ListenOptions, Listener, Reactor, Uring};
+use corun_net::reactor::{Epoll, ListenOptions, Listener, Reactor, SocketFile, Uring};
 use corun_resctrl::partition::Partitioner;
 use corun_topology::affinity;
 
 use crate::config::{AutoCount, Io, Switch};
 use crate::core::config_files::ConfigFiles;
+use crate::core::console::ask::{Answers, Order, Tell};
 use crate::core::console::metrics;
 use crate::core::event_loop::{EventLoop, listener_token};
 use crate::core::heavy_queue::Machine;
@@ -25,7 +27,7 @@ pub struct Pooler {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     addresses: Vec<SocketAddr>,
-    sockets: Vec<PathBuf>,
+    sockets: Vec<SocketFile>,
     metrics: Option<SocketAddr>,
 }
 
@@ -81,7 +83,11 @@ impl Pooler {
 
     fn start_on(files: ConfigFiles, machine: Machine) -> Result<Self, StartError> {
         let files = Arc::new(files);
-        let (listeners, addresses, sockets) = listen(&files)?;
+        // This one first, and the Unix socket last of all that can fail: a process that does not start after all must not have taken connections from another one.
+        let metrics = files.config.corun.prometheus_listen;
+        let metrics = metrics
+            .map(|address| listen_for_metrics(&files, address))
+            .transpose()?;
         let loops = match files.config.corun.event_loops {
             AutoCount::Auto => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             AutoCount::Count(count) => count as usize,
@@ -89,41 +95,43 @@ impl Pooler {
         let shared = Shared::new(loops, Arc::clone(&files), machine).ok_or(StartError::Random)?;
         let shared = Arc::new(shared);
         shared.open_heavy_queue(&files.config);
-        let mut threads = Vec::new();
-        let mut listeners = Some(listeners);
+        let mut pooler = Self {
+            shared: Arc::clone(&shared),
+            threads: Vec::new(),
+            addresses: Vec::new(),
+            sockets: Vec::new(),
+            metrics: metrics.as_ref().and_then(Listener::local),
+        };
         let Cores { simple, complex } = cores(&files);
+        let mut ready = Vec::new();
         for (index, place) in places(&simple, loops).into_iter().enumerate() {
             let setup = Setup {
                 index,
                 shared: Arc::clone(&shared),
-                listeners: listeners.take().unwrap_or_default(),
                 place,
                 cpus: simple.iter().map(|(cpu, _)| *cpu).collect(),
                 complex: complex.clone(),
                 pin: files.config.corun.pin,
             };
-            threads.push(setup.start_over(files.config.corun.io)?);
+            ready.push(setup.over(files.config.corun.io)?);
         }
-        let metrics = match files.config.corun.prometheus_listen {
-            None => None,
-            Some(address) => {
-                let (local, thread) =
-                    metrics::serve(address, Arc::clone(&shared)).map_err(|error| StartError::Listen {
-                        place: address.to_string(),
-                        error,
-                        hint: "see prometheus_listen",
-                    })?;
-                threads.push(thread);
-                Some(local)
-            }
-        };
-        Ok(Self {
-            shared,
-            threads,
-            addresses,
-            sockets,
-            metrics,
-        })
+        if let Some(listener) = metrics {
+            let thread = metrics::serve(listener, shared);
+            pooler.threads.push(thread.map_err(|error| StartError::System {
+                what: "the metrics",
+                error,
+            })?);
+        }
+        let (listeners, addresses, sockets) = listen(&files)?;
+        pooler.addresses = addresses;
+        pooler.sockets = sockets;
+        // The first loop accepts for all.
+        let mut listeners = Some(listeners);
+        for start in ready {
+            let thread = start(listeners.take().unwrap_or_default())?;
+            pooler.threads.push(thread);
+        }
+        Ok(pooler)
     }
 
     /// Where TCP connections are accepted.
@@ -132,8 +140,8 @@ impl Pooler {
     }
 
     /// Unix sockets connections are accepted at.
-    pub fn sockets(&self) -> &[PathBuf] {
-        &self.sockets
+    pub fn sockets(&self) -> impl Iterator<Item = &Path> {
+        self.sockets.iter().map(SocketFile::path)
     }
 
     /// Where metrics are scraped.
@@ -152,6 +160,30 @@ impl Pooler {
         self.shared.open_heavy_queue(&files.config);
         self.shared.change_config(Arc::new(files));
         changed
+    }
+
+    /// Takes no new clients, and ends when those there are have left.
+    pub fn drain(&self) {
+        Answers::ask(&self.shared, &Order::Drain, Tell::Nobody);
+    }
+
+    /// Gives nobody a server any more, as `PAUSE` does; `false`: that is so already.
+    pub fn pause(&self) -> bool {
+        let paused = self.shared.stopped.lock().pause(None);
+        Answers::ask(&self.shared, &Order::Pause(None), Tell::Nobody);
+        paused
+    }
+
+    /// Goes on, as `RESUME` does; `false`: nothing was paused.
+    pub fn resume(&self) -> bool {
+        let resumed = self.shared.stopped.lock().resume(None);
+        Answers::ask(&self.shared, &Order::Resume(None), Tell::Nobody);
+        resumed
+    }
+
+    /// Whether it ends, now or when its clients have left.
+    pub fn is_ending(&self) -> bool {
+        self.shared.leaving.load(Ordering::Relaxed)
     }
 
     /// Ends: no new clients, and those there are when their transactions have ended, or at once.
@@ -177,9 +209,7 @@ impl Pooler {
 impl Drop for Pooler {
     fn drop(&mut self) {
         self.stop(true);
-        for socket in &self.sockets {
-            let _ = std::fs::remove_file(socket);
-        }
+        self.sockets.iter().for_each(SocketFile::remove);
     }
 }
 
@@ -187,7 +217,6 @@ impl Drop for Pooler {
 struct Setup {
     index: usize,
     shared: Arc<Shared>,
-    listeners: Vec<Listener>,
     /// Where its backends are bound to.
     place: Place,
     /// All loops' cores.
@@ -198,9 +227,12 @@ struct Setup {
     pin: bool,
 }
 
+/// Starts the thread of an event loop that has all it needs, with what it listens at.
+type Start = Box<dyn FnOnce(Vec<Listener>) -> Result<JoinHandle<()>, StartError>>;
+
 impl Setup {
-    /// Starts the thread over what the configuration says; `auto` is io_uring where it can be had and costs nothing while idle.
-    fn start_over(self, io: Io) -> Result<JoinHandle<()>, StartError> {
+    /// The event loop over what the configuration says; `auto` is io_uring where it can be had and costs nothing while idle.
+    fn over(self, io: Io) -> Result<Start, StartError> {
         let system = |error| StartError::System {
             what: "an event loop",
             error,
@@ -208,7 +240,7 @@ impl Setup {
         if io != Io::Epoll {
             match Uring::new() {
                 Ok(uring) if io == Io::IoUring || uring.waits_idly() => {
-                    return self.start(uring, "io_uring");
+                    return Ok(self.ready(uring, "io_uring"));
                 }
                 Ok(_) => tracing::info!(
                     "io_uring would show as waiting for disks before Linux 6.15: epoll is used"
@@ -217,15 +249,10 @@ impl Setup {
                 Err(error) => tracing::info!(%error, "io_uring cannot be had: epoll is used"),
             }
         }
-        self.start(Epoll::new().map_err(system)?, "epoll")
+        Ok(self.ready(Epoll::new().map_err(system)?, "epoll"))
     }
 
-    fn start<R: Reactor + Send + 'static>(
-        self,
-        mut reactor: R,
-        io: &'static str,
-    ) -> Result<JoinHandle<()>, StartError> {
-        let system = |what| move |error| StartError::System { what, error };
+    fn ready<R: Reactor + Send + 'static>(self, mut reactor: R, io: &'static str) -> Start {
         self.shared.mailboxes[self.index].attend(reactor.waker());
         let mut event_loop = EventLoop::new(self.index, self.shared);
         event_loop.place.clone_from(&self.place);
@@ -233,44 +260,47 @@ impl Setup {
         event_loop.splits.cores = self.complex;
         event_loop.io = io;
         event_loop.set_clock(&reactor);
-        // The first loop accepts for all.
-        for (number, listener) in self.listeners.into_iter().enumerate() {
-            reactor
-                .listen(listener_token(number), listener)
-                .map_err(system("a listener"))?;
-            event_loop.listeners = number + 1;
-        }
         let cpus = if self.pin { self.place.cpus } else { Vec::new() };
-        let run = move || {
-            if !cpus.is_empty()
-                && let Err(error) = affinity::allow(&cpus)
-            {
-                tracing::warn!(%error, "an event loop is not kept on its core");
-            }
-            loop {
-                match event_loop.turn(&mut reactor) {
-                    Ok(true) => {}
-                    Ok(false) => break,
-                    Err(error) => {
-                        tracing::error!(%error, "an event loop cannot wait for its sockets");
-                        event_loop.give_up();
-                        break;
-                    }
+        let name = format!("corun-loop-{}", self.index);
+        let system = |what| move |error| StartError::System { what, error };
+        Box::new(move |listeners| {
+            for (number, listener) in listeners.into_iter().enumerate() {
+                let is_unix = matches!(listener, Listener::Unix(_));
+                reactor
+                    .listen(listener_token(number), listener)
+                    .map_err(system("a listener"))?;
+                event_loop.listeners = number + 1;
+                if is_unix {
+                    event_loop.unix_listener = Some(number);
                 }
             }
-        };
-        std::thread::Builder::new()
-            .name(format!("corun-loop-{}", self.index))
-            .spawn(run)
-            .map_err(system("a thread"))
+            let run = move || run(&mut event_loop, &mut reactor, &cpus);
+            std::thread::Builder::new()
+                .name(name)
+                .spawn(run)
+                .map_err(system("a thread"))
+        })
     }
 }
 
-/// Makes a file one of a group's.
-fn give_to(path: &Path, group: &str) -> std::io::Result<()> {
-    let number = corun_net::users::group_id(group)
-        .ok_or_else(|| std::io::Error::other(format!("there is no group \"{group}\"")))?;
-    std::os::unix::fs::chown(path, None, Some(number))
+/// The thread of an event loop, kept on these CPUs if there are any.
+fn run<R: Reactor>(event_loop: &mut EventLoop<R>, reactor: &mut R, cpus: &[CpuId]) {
+    if !cpus.is_empty()
+        && let Err(error) = affinity::allow(cpus)
+    {
+        tracing::warn!(%error, "an event loop is not kept on its core");
+    }
+    loop {
+        match event_loop.turn(reactor) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) => {
+                tracing::error!(%error, "an event loop cannot wait for its sockets");
+                event_loop.give_up();
+                break;
+            }
+        }
+    }
 }
 
 /// The CPUs this process may use.
@@ -310,15 +340,34 @@ fn cores(files: &ConfigFiles) -> Cores {
     }
 }
 
-type Listening = (Vec<Listener>, Vec<SocketAddr>, Vec<PathBuf>);
+const SOCKET_HINT: &str = "check that the folder of unix_socket_dir exists and may be written to, and that no other process listens there";
+const GROUP_HINT: &str = "unix_socket_group must be a group that this user may give files to; the folder of unix_socket_dir must be writable";
+
+type Listening = (Vec<Listener>, Vec<SocketAddr>, Vec<SocketFile>);
+
+fn listen_for_metrics(files: &ConfigFiles, address: SocketAddr) -> Result<Listener, StartError> {
+    let options = ListenOptions {
+        reuse_port: files.config.proxy.so_reuseport,
+        ipv4_too: true,
+        ..ListenOptions::default()
+    };
+    Listener::tcp(address, &options).map_err(|error| StartError::Listen {
+        place: address.to_string(),
+        error,
+        hint: "see prometheus_listen",
+    })
+}
 
 fn listen(files: &ConfigFiles) -> Result<Listening, StartError> {
     let proxy = &files.config.proxy;
-    let options = ListenOptions {
+    let mut options = ListenOptions {
         backlog: proxy.listen_backlog,
         reuse_port: proxy.so_reuseport,
+        // An IPv4 address is listened at by its own name.
+        ipv4_too: false,
         defer_accept: proxy.tcp_defer_accept.then(|| Duration::from_secs(45)),
         mode: proxy.unix_socket_mode.0,
+        group: None,
     };
     let (mut listeners, mut addresses, mut sockets) = (Vec::new(), Vec::new(), Vec::new());
     for name in &proxy.listen_addr {
@@ -341,14 +390,17 @@ fn listen(files: &ConfigFiles) -> Result<Listening, StartError> {
             let place = path.display().to_string();
             move |error| StartError::Listen { place, error, hint }
         };
-        let listener = Listener::unix(&path, &options).map_err(refused("check that the folder of unix_socket_dir exists and may be written to, and that no other process listens there"))?;
         if let Some(group) = &proxy.unix_socket_group {
-            give_to(&path, group).map_err(refused(
-                "unix_socket_group must be a group that this user may give files to",
-            ))?;
+            let number = corun_net::users::group_id(group);
+            let missing = || std::io::Error::other(format!("there is no group \"{group}\""));
+            options.group = Some(number.ok_or_else(missing).map_err(refused(GROUP_HINT))?);
         }
+        let listener = Listener::unix(&path, &options).map_err(|error| {
+            let of_group = options.group.is_some() && error.kind() == std::io::ErrorKind::PermissionDenied;
+            refused(if of_group { GROUP_HINT } else { SOCKET_HINT })(error)
+        })?;
         listeners.push(listener);
-        sockets.push(path);
+        sockets.extend(SocketFile::hold(&path));
     }
     if listeners.is_empty() {
         return Err(StartError::Nowhere);

@@ -16,6 +16,8 @@ use crate::auth::scram::ClientKeys;
 use crate::auth::{Mock, Secret};
 use crate::config::Effective;
 use crate::core::config_files::ConfigFiles;
+use crate::core::listen::Said;
+use crate::core::peers::key::Keys;
 use crate::core::pool::process::{Given, ProcessPools, ServerKey};
 use crate::hosts::Hosts;
 use crate::session::prepared::Statements;
@@ -31,6 +33,8 @@ pub(crate) enum Message {
     Stream(Stream),
     /// Somebody cancels the query of one of its clients.
     Cancel { pid: u32, secret: Vec<u8> },
+    /// Somebody cancels the query of a client of the process with this number: for the first loop, which forwards the request.
+    Forward { peer: u16, request: Vec<u8> },
     /// The configuration changed.
     Config(Arc<ConfigFiles>),
     /// Another host of a database is primary, or none.
@@ -56,14 +60,18 @@ pub(crate) enum Message {
     /// Another loop needs a connection that `max_db_connections` or `max_user_connections` keeps it from making: the free one that
     /// was used longest ago makes room.
     Evict { of: Full, key: ServerKey, to: usize },
+    /// About the notifications of a database.
+    Listen(Arc<str>, Said),
     /// Something to run on the loop.
     Ask(crate::core::console::ask::Ask),
     /// All loops have answered a console client (slot, number).
     Answered(usize, u64, Arc<crate::core::console::ask::Answers>),
     /// What all loops' pools have counted, for the log.
     Counted(Arc<crate::core::console::ask::Answers>),
-    /// End: `false` waits for clients to finish their transactions.
-    Shutdown { at_once: bool },
+    /// The process ends: for the first loop, which closes the listeners first.
+    End,
+    /// Stop: `false` waits for clients to finish their transactions.
+    Stop { at_once: bool },
 }
 
 /// Where messages for an event loop wait.
@@ -127,6 +135,10 @@ pub(crate) struct Shared {
     pub started: Instant,
     /// What the queue of heavy queries is for.
     pub machine: crate::core::heavy_queue::Machine,
+    /// What keys of clients are made of.
+    pub keys_of_clients: Keys,
+    /// Other processes may listen at the same addresses.
+    pub shares_ports: bool,
     // Changing, each by itself.
     files: RwLock<Arc<ConfigFiles>>,
     ids: AtomicU64,
@@ -134,6 +146,8 @@ pub(crate) struct Shared {
     pub clients: Vec<AtomicUsize>,
     /// Of these at the console.
     pub consoles: AtomicUsize,
+    /// Commands that these have sent so far.
+    pub console_commands: AtomicU64,
     /// Servers of each loop that work for clients; counted only where queries may run in parts.
     pub busy: Vec<AtomicUsize>,
     /// Queries that run in parts.
@@ -141,6 +155,12 @@ pub(crate) struct Shared {
     /// Bytes in the buffers of each loop's connections, as of its last look; counted only with `memory_max`.
     pub buffered: Vec<AtomicUsize>,
     pub stopping: AtomicBool,
+    /// It has been told to end, now or when its clients have left.
+    pub leaving: AtomicBool,
+    /// Connections that are being made are the last ones; only with `shares_ports`.
+    pub ending: AtomicBool,
+    /// Metrics can be asked for.
+    pub metrics_listen: AtomicBool,
     /// What administrators have paused or disabled.
     pub stopped: Mutex<crate::core::console::stopped::Stopped>,
     /// Counters of databases that averages are taken against, and when they were read.
@@ -280,6 +300,11 @@ impl Shared {
             os_users: crate::core::client::os_users::OsUsers::default(),
             started: Instant::now(),
             machine,
+            keys_of_clients: Keys {
+                peer_id: files.config.proxy.peer_id,
+                event_loops: loops,
+            },
+            shares_ports: files.config.proxy.so_reuseport,
             definitions: Arc::default(),
             catalogues: Arc::default(),
             statements: Arc::new(Statements::new(u64::from_ne_bytes(nonce))),
@@ -291,10 +316,14 @@ impl Shared {
             ids: AtomicU64::new(0),
             clients: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             consoles: AtomicUsize::new(0),
+            console_commands: AtomicU64::new(0),
             busy: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             jobs: AtomicUsize::new(0),
             buffered: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
             stopping: AtomicBool::new(false),
+            leaving: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
+            metrics_listen: AtomicBool::new(false),
             stopped: Mutex::default(),
             earlier: Mutex::default(),
             server_counts: Counts::default(),
@@ -309,6 +338,15 @@ impl Shared {
     pub fn id(&self) -> u64 {
         // Only that they differ matters.
         self.ids.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A number that nobody guesses, in this process or another.
+    pub fn marker(&self) -> u64 {
+        let mut bytes = [0; 8];
+        match self.random.fill(&mut bytes) {
+            Ok(()) => u64::from_be_bytes(bytes),
+            Err(_) => self.id(),
+        }
     }
 
     /// The configuration now.
@@ -343,8 +381,15 @@ impl Shared {
 
     /// Ends all event loops: `false` waits for clients to finish their transactions.
     pub fn stop(&self, at_once: bool) {
+        if !at_once {
+            // The first loop sees to it, if it is there.
+            return match self.mailboxes[0].is_closed() {
+                false => self.tell(0, Message::End),
+                true => self.tell_all(|| Message::Stop { at_once }),
+            };
+        }
         self.stopping.store(true, Ordering::Relaxed);
-        self.tell_all(|| Message::Shutdown { at_once });
+        self.tell_all(|| Message::Stop { at_once });
     }
 
     /// Clients of all loops.
@@ -395,6 +440,12 @@ impl Shared {
     /// What `auth_query` found.
     pub fn secret(&self, login: &Login) -> Option<Secret> {
         self.secrets.lock().get(login).cloned()
+    }
+
+    /// Users that `auth_query` found.
+    pub fn users_with_secret(&self) -> Vec<String> {
+        let secrets = self.secrets.lock();
+        secrets.keys().map(|login| login.user.to_string()).collect()
     }
 
     /// Whether a reason against binding backends comes up for the first time.

@@ -161,7 +161,7 @@ impl Simulated {
             census.clients += event_loop.clients.len();
             census.servers += event_loop.servers.len();
             census.cancels += event_loop.cancels.len();
-            census.pending += event_loop.todo.len() + event_loop.questions.len();
+            census.pending += event_loop.todo.len() + event_loop.questions.len() + event_loop.forwards.len();
             census.waiting += event_loop.hosts.parked.len();
             for (_, pool) in &event_loop.pools {
                 census.waiting += pool.waiting.len();

@@ -46,6 +46,8 @@ pub(super) struct OnServer {
     pub timed: Option<usize>,
     /// Its query's place in the queue of heavy ones.
     pub ticket: Option<heavy_queue::Ticket>,
+    /// It listens for the clients of this database.
+    pub hub: Option<Arc<str>>,
 }
 
 /// What a stage asks a server.
@@ -245,6 +247,9 @@ impl<R: Reactor> EventLoop<R> {
     pub(super) fn stages_lost(&mut self, reactor: &mut R, server: usize, stages: &OnServer) {
         if let Some(job) = stages.job {
             self.member_lost(reactor, job, server);
+        }
+        if let Some(database) = &stages.hub {
+            self.hub_lost(reactor, database);
         }
     }
 

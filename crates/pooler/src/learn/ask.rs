@@ -6,7 +6,7 @@ use super::schema::{Column, Place, Schema, Table, key_type};
 use super::spread::Statistics;
 use super::statements::{Source, Statement};
 use crate::admin::QueryRow;
-use crate::preflight::or_refusal;
+use crate::preflight::{grant, or_refusal};
 use crate::session::settings::literal;
 use crate::split::quoted_name;
 use crate::talk::{Conversation, Rows, TalkError};
@@ -27,10 +27,11 @@ fn tables_question() -> String {
            UNION ALL SELECT t.root, i.inhrelid FROM tree t JOIN pg_catalog.pg_inherits i ON i.inhparent = t.part) \
          SELECT c.oid, n.nspname, c.relname, pg_catalog.pg_table_is_visible(c.oid)::text, \
            pg_catalog.sum(greatest(p.reltuples, 0))::bigint, \
-           pg_catalog.sum(coalesce(pg_catalog.pg_total_relation_size(p.oid), 0))::bigint AS bytes \
+           pg_catalog.sum(coalesce(pg_catalog.pg_total_relation_size(p.oid), 0))::bigint AS bytes, \
+           pg_catalog.has_table_privilege(c.oid, 'SELECT')::text, pg_catalog.has_schema_privilege(n.oid, 'USAGE')::text \
          FROM tree JOIN pg_catalog.pg_class c ON c.oid = root JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
            JOIN pg_catalog.pg_class p ON p.oid = part \
-         GROUP BY c.oid, n.nspname, c.relname ORDER BY bytes DESC, c.oid LIMIT {TABLES_MAX}"
+         GROUP BY c.oid, n.oid, n.nspname, c.relname ORDER BY bytes DESC, c.oid LIMIT {TABLES_MAX}"
     )
 }
 
@@ -82,6 +83,8 @@ pub(super) fn schema(talk: &mut Conversation) -> Result<Schema, TalkError> {
             visible: at(&row, 3) == "true",
             rows: number(&row, 4),
             bytes: number(&row, 5),
+            unreadable: at(&row, 6) == "false",
+            out_of_reach: at(&row, 7) == "false",
             columns: Vec::new(),
         });
     }
@@ -203,11 +206,13 @@ pub(super) struct KnownStatements {
 /// The server does not answer.
 pub(super) fn statements(
     talk: &mut Conversation,
-    database: &str,
+    (database, user): (&str, &str),
     seen: &[QueryRow],
 ) -> Result<KnownStatements, TalkError> {
-    let why = match extension(talk)? {
+    let why = match extension(talk, user)? {
         Ok(found) => {
+            let others = talk.query("SELECT pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE')")?;
+            let own_only = others.value(0) == Some("f");
             let statement = |row: &Vec<Option<String>>| Statement {
                 text: at(row, 0).to_owned(),
                 calls: number(row, 1),
@@ -216,7 +221,12 @@ pub(super) fn statements(
             return Ok(KnownStatements {
                 source: Source::Server,
                 statements: found.rows.iter().map(statement).collect(),
-                remark: None,
+                remark: own_only.then(|| {
+                    format!(
+                        "{user} sees its own statements only in pg_stat_statements; GRANT pg_read_all_stats TO {}",
+                        quoted_name(user)
+                    )
+                }),
             });
         }
         Err(why) => why,
@@ -237,7 +247,7 @@ pub(super) fn statements(
 }
 
 /// Texts, calls and milliseconds of pg_stat_statements, or why there are none.
-fn extension(talk: &mut Conversation) -> Result<Result<Rows, String>, TalkError> {
+fn extension(talk: &mut Conversation, user: &str) -> Result<Result<Rows, String>, TalkError> {
     let found = talk.query(
         "SELECT n.nspname, EXISTS (SELECT FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid \
            WHERE c.relname = 'pg_stat_statements' AND c.relnamespace = n.oid AND a.attname = 'total_exec_time')::text \
@@ -263,5 +273,8 @@ fn extension(talk: &mut Conversation) -> Result<Result<Rows, String>, TalkError>
         schema.replace('"', "\"\"")
     );
     let found = or_refusal(talk.query(&question))?;
-    Ok(found.map_err(|why| format!("pg_stat_statements cannot be read: {why}")))
+    Ok(found.map_err(|why| {
+        let grant = grant("USAGE ON SCHEMA", schema, user);
+        format!("pg_stat_statements cannot be read: {why}; where {user} lacks the right, {grant}")
+    }))
 }

@@ -169,6 +169,8 @@ pub(super) mod tests {
             visible: true,
             rows,
             bytes: rows * 100,
+            unreadable: false,
+            out_of_reach: false,
             columns: columns
                 .iter()
                 .enumerate()

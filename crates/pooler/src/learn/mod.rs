@@ -34,8 +34,8 @@ use corun_topology::affinity;
 use crate::admin::{KeyRow, QueryRow};
 use crate::config::{Config, ConfigError, KeyType};
 use crate::core::ConfigFiles;
-use crate::preflight;
-use crate::talk::{Conversation, TalkError, Target};
+use crate::preflight::{self, Passwords};
+use crate::talk::{Conversation, TalkError};
 use crate::watch::{Address, Console, WatchError};
 
 use schema::Schema;
@@ -223,7 +223,12 @@ struct Database<'a> {
 ///
 /// # Errors
 /// What is proposed does not go with the configuration.
-pub fn run(files: &ConfigFiles, file: &str, options: &Options) -> Result<Learnt, PasteError> {
+pub fn run(
+    files: &ConfigFiles,
+    file: &str,
+    options: &Options,
+    passwords: &mut Passwords<'_>,
+) -> Result<Learnt, PasteError> {
     let limit = preflight::limit(files, options.limit);
     let workers = options
         .workers
@@ -246,7 +251,11 @@ pub fn run(files: &ConfigFiles, file: &str, options: &Options) -> Result<Learnt,
         databases: options.databases.clone(),
         limit: Some(limit),
     };
-    let databases = preflight::databases(files, &places);
+    let (databases, left_out) = preflight::databases(files, &places, limit, passwords);
+    for line in left_out {
+        let hint = line.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+        findings.remark(&line.about, format!("{}{hint}", line.text));
+    }
     if databases.is_empty() {
         findings.remark(
             "configuration",
@@ -254,14 +263,15 @@ pub fn run(files: &ConfigFiles, file: &str, options: &Options) -> Result<Learnt,
         );
     }
     for database in databases {
-        match open(files, &places, &database, limit) {
-            Ok(mut talk) => {
+        match open(files, &places, &database, limit, passwords) {
+            Ok((mut talk, user)) => {
                 findings.learnt.reached += 1;
-                if let Err(error) = learn(&mut findings, &seen, &database, workers, &mut talk) {
+                let place = (database.as_str(), user.as_str());
+                if let Err(error) = learn(&mut findings, &seen, place, workers, &mut talk) {
                     findings.remark(&database, error.to_string());
                 }
             }
-            Err(why) => findings.remark(&database, why),
+            Err(all) => all.into_iter().for_each(|why| findings.remark(&database, why)),
         }
     }
     let learnt = findings.learnt;
@@ -272,12 +282,15 @@ pub fn run(files: &ConfigFiles, file: &str, options: &Options) -> Result<Learnt,
 fn learn(
     findings: &mut Findings<'_>,
     seen: &Seen,
-    name: &str,
+    (name, user): (&str, &str),
     workers: usize,
     talk: &mut Conversation,
 ) -> Result<(), TalkError> {
     let schema = ask::schema(talk)?;
-    let known = ask::statements(talk, name, &seen.queries)?;
+    if let Some(lacks) = schema.lacks(user) {
+        findings.remark(name, lacks);
+    }
+    let known = ask::statements(talk, (name, user), &seen.queries)?;
     if let Some(remark) = known.remark {
         findings.remark(name, remark);
     }
@@ -293,16 +306,16 @@ fn learn(
     splits::propose(findings, &database, talk)
 }
 
-/// Logs in to a database's server with the first account that gets in.
+/// Logs in to a database's server with the first account that gets in, whose name is returned, too; otherwise says why none does.
 fn open(
     files: &ConfigFiles,
     options: &preflight::Options,
     database: &str,
     limit: Duration,
-) -> Result<Conversation, String> {
-    let targets: Vec<Target> = preflight::targets(files, options, database, limit);
-    let mut why = "no user is known who could log in; name a user with --user".to_owned();
-    for mut target in targets {
+    passwords: &mut Passwords<'_>,
+) -> Result<(Conversation, String), Vec<String>> {
+    let mut all = Vec::new();
+    for mut target in preflight::targets(files, options, database, limit) {
         // So that values come in the forms that settings are read in.
         for (name, value) in [
             ("DateStyle", "ISO, YMD"),
@@ -314,12 +327,27 @@ fn open(
                 .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
             target.parameters.push((name.to_owned(), value.to_owned()));
         }
-        match Conversation::open(&target) {
-            Ok(talk) => return Ok(talk),
-            Err(error) => why = format!("{} as {}: {error}", target.endpoint, target.user),
+        match preflight::open(files, &target, passwords) {
+            Ok((talk, _)) => return Ok((talk, target.user)),
+            Err(failed) => {
+                let advice = failed
+                    .advice()
+                    .map(|advice| format!(". {advice}"))
+                    .unwrap_or_default();
+                all.push(format!(
+                    "{} as {}: {}{advice}",
+                    target.endpoint, target.user, failed.error
+                ));
+                if failed.is_away() {
+                    break;
+                }
+            }
         }
     }
-    Err(why)
+    if all.is_empty() {
+        all.push("no user is known who could log in; name a user with --user".to_owned());
+    }
+    Err(all)
 }
 
 fn console(files: &ConfigFiles, options: &Options, limit: Duration) -> Result<Seen, String> {

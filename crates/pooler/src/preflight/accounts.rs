@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use super::login::{Passwords, open};
 use super::{Line, judge};
 use crate::config::{Effective, Endpoint};
 use crate::core::ConfigFiles;
 use crate::session::settings::literal;
+use crate::split::quoted_name;
 use crate::talk::{Conversation, TalkError, Target};
 
 /// Where to, and as whom, for a pool.
@@ -35,6 +37,7 @@ pub(super) fn auth_queries(
     files: &ConfigFiles,
     names: &[String],
     limit: Duration,
+    passwords: &mut Passwords<'_>,
     tell: &mut dyn FnMut(Line),
 ) {
     let mut seen = Vec::new();
@@ -61,11 +64,11 @@ pub(super) fn auth_queries(
         seen.push(once);
         let about = format!("{name}, {auth_user} at {endpoint}");
         let target = target(files, &effective, endpoint, limit);
-        tell(match Conversation::open(&target) {
-            Ok(mut talk) => ask(&about, &mut talk, auth_user, &client.auth_query),
+        tell(match open(files, &target, passwords) {
+            Ok((mut talk, _)) => ask(&about, &mut talk, auth_user, &client.auth_query),
             // Why is said where the host was looked at.
-            Err(error) => {
-                let mut line = judge::refused(&about, &target.user, &target.database, &error);
+            Err(failed) => {
+                let mut line = judge::failed_login(&about, &target.user, &target.database, &failed);
                 line.check = "auth_query";
                 line
             }
@@ -74,7 +77,11 @@ pub(super) fn auth_queries(
 }
 
 fn ask(about: &str, talk: &mut Conversation, user: &str, query: &str) -> Line {
-    let hint = "Let the account read pg_authid, or let auth_query call a SECURITY DEFINER function of the superuser that does.";
+    let account = quoted_name(user);
+    let hint = format!(
+        "Let auth_query call a SECURITY DEFINER function of the superuser that reads pg_authid: GRANT EXECUTE ON FUNCTION ... TO \
+         {account}. Or GRANT SELECT ON pg_catalog.pg_authid TO {account}, which shows it all secrets."
+    );
     match talk.query(&query.replace("$1", &literal(user))) {
         Ok(found) => {
             let row = found.rows.first();

@@ -8,6 +8,7 @@ use corun_net::reactor::{Peer, Stream};
 use corun_topology::affinity;
 
 use super::judge::{self, Facts};
+use super::login::{LoggedInWith, Passwords, open};
 use super::plan::{Account, Server};
 use super::{Level, Line, accounts, or_refusal};
 use crate::auth::Credentials;
@@ -38,6 +39,7 @@ pub(super) fn check(
     files: &ConfigFiles,
     server: &Server,
     limit: Duration,
+    passwords: &mut Passwords<'_>,
     roles: &mut Roles,
     tell: &mut dyn FnMut(Line),
 ) {
@@ -49,20 +51,17 @@ pub(super) fn check(
     for account in &server.accounts {
         let target = accounts::target(files, &account.effective, &server.endpoint, limit);
         let began = Instant::now();
-        let mut talk = match Conversation::open(&target) {
-            Ok(talk) => talk,
-            Err(error) => {
-                let away = matches!(
-                    error,
-                    TalkError::Unreachable { .. } | TalkError::Timeout { .. } | TalkError::Protocol { .. }
-                );
-                let line = judge::refused(&about, &target.user, &target.database, &error);
-                tell(if error.is_password() && may_be_the_consoles(files, account) {
+        let (mut talk, with) = match open(files, &target, passwords) {
+            Ok(opened) => opened,
+            Err(failed) => {
+                let line = judge::failed_login(&about, &target.user, &target.database, &failed);
+                let console = failed.error.is_password() && may_be_the_consoles(files, account);
+                tell(if console && !failed.given {
                     judge::only_console(line)
                 } else {
                     line
                 });
-                if away {
+                if failed.is_away() {
                     return;
                 }
                 continue;
@@ -77,8 +76,17 @@ pub(super) fn check(
             tell(Line::ok("reachable", &about, text));
             tell(judge::tls(&about, talk.tls().as_deref(), talk.is_local()));
         }
-        login(&about, account, &mut talk, tell);
-        if first && let Err(error) = look(files, server, &about, &mut talk, roles, tell) {
+        login(&about, account, &mut talk, with, tell);
+        if first
+            && let Err(error) = look(
+                files,
+                server,
+                &about,
+                (&mut talk, target.user.as_str()),
+                roles,
+                tell,
+            )
+        {
             tell(
                 Line::fail("questions", &about, error.to_string())
                     .hint("The account must be able to run a plain SELECT."),
@@ -113,7 +121,13 @@ fn reach(files: &ConfigFiles, server: &Server, about: &str, limit: Duration) -> 
     }
 }
 
-fn login(about: &str, account: &Account, talk: &mut Conversation, tell: &mut dyn FnMut(Line)) {
+fn login(
+    about: &str,
+    account: &Account,
+    talk: &mut Conversation,
+    with: LoggedInWith,
+    tell: &mut dyn FnMut(Line),
+) {
     let (user, database) = (&account.effective.user, &account.effective.dbname);
     let limits = talk.query(LIMITS).ok();
     let limit = |column| {
@@ -124,7 +138,8 @@ fn login(about: &str, account: &Account, talk: &mut Conversation, tell: &mut dyn
     };
     let limits = (limit(0), limit(1));
     let asked = talk.asked();
-    tell(judge::login(about, user, database, asked, account.wanted, limits));
+    let line = judge::login(about, user, database, asked, account.wanted, limits);
+    tell(judge::got_in_with(with, line));
 }
 
 /// All that needs one connection only.
@@ -132,7 +147,7 @@ fn look(
     files: &ConfigFiles,
     server: &Server,
     about: &str,
-    talk: &mut Conversation,
+    (talk, user): (&mut Conversation, &str),
     roles: &mut Roles,
     tell: &mut dyn FnMut(Line),
 ) -> Result<(), TalkError> {
@@ -156,7 +171,7 @@ fn look(
     tell(judge::connections(about, &facts, server.wanted, server.wildcard));
     tell(judge::between(about, talk.pid(), facts.pid));
     if server.grouped {
-        tell(lag(about, talk)?);
+        tell(lag(about, talk, user)?);
     }
     tell(judge::reset(about, reset(talk)?));
     let tcp = matches!(talk.stream(), Stream::Tcp(_)) && talk.is_local();
@@ -192,7 +207,7 @@ fn number<T: std::str::FromStr>(rows: &Rows, column: usize) -> Option<T> {
 }
 
 /// Asks as the proxy does for role and lag.
-fn lag(about: &str, talk: &mut Conversation) -> Result<Line, TalkError> {
+fn lag(about: &str, talk: &mut Conversation, user: &str) -> Result<Line, TalkError> {
     let mut level = Ask::Full;
     let mut why = String::new();
     loop {
@@ -204,7 +219,7 @@ fn lag(about: &str, talk: &mut Conversation) -> Result<Line, TalkError> {
                     .map(|value| value.as_deref().map(str::as_bytes))
                     .collect();
                 match read_row(&row, Duration::ZERO) {
-                    Ok(_) => return Ok(judge::lag(about, level == Ask::Full, &why)),
+                    Ok(_) => return Ok(judge::lag(about, level == Ask::Full, &why, user)),
                     Err(error) => error,
                 }
             }

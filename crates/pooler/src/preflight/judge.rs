@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::host::Roles;
-use super::{Level, Line};
+use super::login::{FailedLogin, LoggedInWith};
+use super::{Level, Line, grant};
 use crate::auth::LoginError;
+use crate::split::quoted_name;
 use crate::talk::{Asked, TalkError};
 
 /// Oldest version of a server, as `server_version_num`.
@@ -216,13 +218,49 @@ pub(super) fn refused(about: &str, user: &str, database: &str, error: &TalkError
                 )),
                 "28000" => "Does the role exist on the server, and may it log in?",
                 "3D000" => "Create the database, or correct dbname.",
-                "42501" => "Grant CONNECT on the database to the user.",
+                "42501" => return line.hint(grant("CONNECT ON DATABASE", database, user)),
                 "53300" => "All connections are taken, or a limit of the role or database is reached.",
                 "57P03" => "It starts or recovers: try again, or set hot_standby = on.",
                 _ => return line,
             };
             line.hint(hint)
         }
+    }
+}
+
+/// The same, with what to do where a password is missing, or was given and is another's.
+pub(super) fn failed_login(about: &str, user: &str, database: &str, failed: &FailedLogin) -> Line {
+    let line = refused(about, user, database, &failed.error);
+    match (failed.advice(), failed.given, &line.hint) {
+        (Some(advice), true, _) => Line {
+            level: line.level.min(Level::Warn),
+            ..line
+        }
+        .hint(advice),
+        (Some(advice), false, Some(hint)) => {
+            let hint = format!("{advice} {hint}");
+            line.hint(hint)
+        }
+        _ => line,
+    }
+}
+
+/// A login that may have needed a password that the files do not have.
+pub(super) fn got_in_with(with: LoggedInWith, line: Line) -> Line {
+    let text = match with {
+        LoggedInWith::Files => return line,
+        _ => format!("{}, with the password given here", line.text),
+    };
+    match with {
+        LoggedInWith::OtherSecret if line.level == Level::Ok => Line::warn(
+            line.check,
+            &line.about,
+            format!(
+                "{text}; the SCRAM secret of the files is not the server's, so the pooler does not get in"
+            ),
+        )
+        .hint("Store the server's own: rolpassword in pg_authid. Or store the plain password."),
+        _ => Line { text, ..line },
     }
 }
 
@@ -321,12 +359,14 @@ pub(super) fn titles(about: &str, facts: &Facts, binds_over_tcp: bool) -> Line {
 }
 
 /// How much a probe of role and lag was told.
-pub(super) fn lag(about: &str, full: bool, why: &str) -> Line {
+pub(super) fn lag(about: &str, full: bool, why: &str, user: &str) -> Line {
     if full {
         return Line::ok("lag", about, "role, timeline and place in the log can be read");
     }
-    Line::warn("lag", about, format!("not everything can be read: {why}"))
-        .hint("GRANT pg_monitor to the account; without, lag limits or old primaries cannot be judged.")
+    Line::warn("lag", about, format!("not everything can be read: {why}")).hint(format!(
+        "GRANT pg_monitor TO {}: without it, limits of lag and old primaries cannot be judged.",
+        quoted_name(user)
+    ))
 }
 
 #[cfg(test)]

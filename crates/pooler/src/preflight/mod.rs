@@ -8,19 +8,26 @@
 //! ```
 //!
 //! [`run`] tells its lines one by one, since a host that does not answer takes its time. Connections are made and logged in to as
-//! [`crate::talk`] does it, with the credentials the proxy itself would use. Nothing is written to a server: what is run reads, or
-//! ends with the connection (a prepared statement, `DISCARD ALL`); the process bound to a processor is that of our own connection.
+//! [`crate::talk`] does it, with the credentials the proxy itself would use, or with [`Passwords`] that are given. Nothing is written
+//! to a server: what is run reads, or ends with the connection (a prepared statement, `DISCARD ALL`); the process bound to a
+//! processor is that of our own connection.
 
 mod accounts;
 mod host;
 mod judge;
+mod login;
 mod plan;
 mod system;
 
 use std::time::Duration;
 
+use crate::config::{CONSOLES, WILDCARD};
 use crate::core::ConfigFiles;
+use crate::split::quoted_name;
 use crate::talk::{TalkError, Target};
+
+pub use login::Passwords;
+pub(crate) use login::open;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,11 +101,19 @@ impl Line {
 pub struct Options {
     /// Only these users' accounts; empty: those of the configuration and of `auth_file`.
     pub users: Vec<String>,
-    /// Databases that `[databases."*"]` stands for; empty: `postgres`.
+    /// Only these databases, also ones that `[databases."*"]` stands for; empty: all of the configuration, and those that a server
+    /// of `*` has.
     pub databases: Vec<String>,
     /// Longest time for connecting and for each answer; `None`: `server_connect_timeout`.
     pub limit: Option<Duration>,
 }
+
+/// Databases looked at where nobody has named them.
+const DATABASES_MAX: usize = 100;
+
+/// Databases of a server, and whether the account may connect.
+const DATABASES: &str = "SELECT datname, pg_catalog.has_database_privilege(oid, 'CONNECT') \
+     FROM pg_catalog.pg_database WHERE datallowconn AND NOT datistemplate ORDER BY datname";
 
 /// Time limit where neither the options nor the configuration have one.
 const LIMIT: Duration = Duration::from_secs(15);
@@ -122,9 +137,56 @@ pub(crate) fn or_refusal<T>(outcome: Result<T, TalkError>) -> Result<Result<T, S
     }
 }
 
-/// Databases that are looked at, by the names clients ask for.
-pub(crate) fn databases(files: &ConfigFiles, options: &Options) -> Vec<String> {
-    plan::names(files, options)
+/// Databases that are looked at, by the names clients ask for; and what is left out of those that `*` stands for.
+pub(crate) fn databases(
+    files: &ConfigFiles,
+    options: &Options,
+    limit: Duration,
+    passwords: &mut Passwords<'_>,
+) -> (Vec<String>, Vec<Line>) {
+    let mut names = plan::names(files, options);
+    let own = files.config.databases.get(WILDCARD);
+    if !options.databases.is_empty() || own.is_none_or(|own| own.dbname.is_some()) {
+        return (names, Vec::new());
+    }
+    let mut remarks = Vec::new();
+    for target in targets(files, options, plan::ANY_DATABASE, limit) {
+        match open(files, &target, passwords) {
+            Ok((mut talk, _)) => {
+                // Where that cannot be asked, one database stands for all.
+                let found = talk.query(DATABASES).map(|found| found.rows).unwrap_or_default();
+                for row in found {
+                    let [Some(name), Some(allowed)] = row.as_slice() else {
+                        continue;
+                    };
+                    if names.contains(name) || CONSOLES.contains(&name.as_str()) {
+                        continue;
+                    }
+                    if allowed == "t" {
+                        names.push(name.clone());
+                        continue;
+                    }
+                    let text = format!("{} may not connect, and nothing is known of it", target.user);
+                    let grant = grant("CONNECT ON DATABASE", name, &target.user);
+                    remarks.push(Line::warn("databases", name, text).hint(grant));
+                }
+                break;
+            }
+            Err(failed) if failed.is_away() => break,
+            Err(_) => {}
+        }
+    }
+    if names.len() > DATABASES_MAX {
+        let text = format!("{DATABASES_MAX} of {} databases are looked at", names.len());
+        remarks.push(Line::ok("databases", WILDCARD, text).hint("Name others with --database."));
+        names.truncate(DATABASES_MAX);
+    }
+    (names, remarks)
+}
+
+/// The statement that gives an account what it lacks.
+pub(crate) fn grant(what: &str, of: &str, user: &str) -> String {
+    format!("GRANT {what} {} TO {}", quoted_name(of), quoted_name(user))
 }
 
 /// How to log in to a database's first host, for each account that is known.
@@ -144,7 +206,12 @@ pub(crate) fn targets(
 }
 
 /// Looks at everything and tells each line as soon as it is known. Returns the worst level.
-pub fn run(files: &ConfigFiles, options: &Options, tell: &mut dyn FnMut(Line)) -> Level {
+pub fn run(
+    files: &ConfigFiles,
+    options: &Options,
+    passwords: &mut Passwords<'_>,
+    tell: &mut dyn FnMut(Line),
+) -> Level {
     let mut worst = Level::Ok;
     let mut tell = |line: Line| {
         worst = worst.max(line.level);
@@ -152,22 +219,27 @@ pub fn run(files: &ConfigFiles, options: &Options, tell: &mut dyn FnMut(Line)) -
     };
     let limit = limit(files, options.limit);
     let loops = system::event_loops(files);
-    let plan = plan::plan(files, options, loops);
+    let (databases, remarks) = databases(files, options, limit, passwords);
+    let options = Options {
+        databases,
+        ..options.clone()
+    };
+    let plan = plan::plan(files, &options, loops);
     system::check(
         files,
         plan.servers.iter().map(|server| server.wanted).sum(),
         &mut tell,
     );
-    for line in plan.remarks {
+    for line in plan.remarks.into_iter().chain(remarks) {
         tell(line);
     }
     let mut roles = host::Roles::default();
     for server in &plan.servers {
-        host::check(files, server, limit, &mut roles, &mut tell);
+        host::check(files, server, limit, passwords, &mut roles, &mut tell);
     }
     for line in judge::groups(&plan.groups, &roles) {
         tell(line);
     }
-    accounts::auth_queries(files, &plan.names, limit, &mut tell);
+    accounts::auth_queries(files, &plan.names, limit, passwords, &mut tell);
     worst
 }

@@ -11,7 +11,7 @@ use crate::core::ConfigFiles;
 /// Accounts that log in to one database on one server.
 const ACCOUNTS_MAX: usize = 16;
 /// Database that is looked at for `[databases."*"]` where none is named.
-const ANY_DATABASE: &str = "postgres";
+pub(super) const ANY_DATABASE: &str = "postgres";
 
 /// All that is to be visited.
 #[derive(Debug, Default)]

@@ -223,6 +223,8 @@ pub struct ClientStatements {
     bytes: usize,
     /// The unnamed one, until the next Parse without a name or simple query.
     pub unnamed: Option<Prepared>,
+    /// What the client sends next has been refused once, for a statement that is parsed anew now.
+    pub comes_again: bool,
 }
 
 impl ClientStatements {
@@ -265,6 +267,14 @@ impl ClientStatements {
             *bytes -= if stays { 0 } else { taken(name, prepared) };
             stays
         });
+    }
+
+    /// No copy that a server has of the one parsed at `stamp` will do any more; it counts as parsed at `new`.
+    pub fn parse_anew(&mut self, stamp: u64, new: u64) {
+        let mut all = self.named.values_mut();
+        if let Some(prepared) = all.find(|prepared| prepared.stamp == stamp) {
+            prepared.stamp = new;
+        }
     }
 
     /// Those with names.

@@ -228,6 +228,8 @@ impl<'a> Reader<'a> {
             NodeEnum::UnlistenStmt(statement) => {
                 if statement.conditionname.is_empty() {
                     self.out.unpins |= Pins::LISTEN;
+                } else {
+                    self.out.unlistens.push(statement.conditionname.as_str().into());
                 }
                 Kind::Notification
             }

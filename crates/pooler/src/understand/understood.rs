@@ -185,6 +185,8 @@ pub struct Understood {
     pub pins: Pins,
     /// What is undone, before `pins` count, once the text has succeeded and its transaction has committed.
     pub unpins: Pins,
+    /// Channels of UNLISTEN, where it has one.
+    pub unlistens: Vec<Box<str>>,
     /// Which prepared statements go away.
     pub discards_prepared: Discard,
     /// Names of statements prepared in SQL.

@@ -35,7 +35,7 @@ pub struct CoreRate {
     pub transactions: f64,
     /// Statements a second.
     pub queries: f64,
-    /// Part of the statements that ran after one of the same shape, 0 to 1.
+    /// Part of the statements that ran after one of the same shape, 0 to 1; `None` where no pool of it forms cohorts.
     pub cohort_part: Option<f64>,
     /// Part of the time it was not asleep, 0 to 1; `None` where the proxy does not count it.
     pub busy_part: Option<f64>,
@@ -46,7 +46,7 @@ pub struct CoreRate {
 pub struct CohortRate {
     /// Statements a second that were taken from the queue.
     pub queries: f64,
-    /// Part of them that ran after one of the same shape, 0 to 1.
+    /// Part of them that ran after one of the same shape, 0 to 1; `None` where it forms no cohorts.
     pub cohort_part: Option<f64>,
 }
 
@@ -117,7 +117,10 @@ impl Rates {
         rates.total = sum.map(|sum| Speed::of(&sum, seconds));
         for now in &later.cores {
             let before = earlier.cores.iter().find(|row| row.core == now.core);
-            if let Some(rate) = before.and_then(|before| core(before, now, seconds)) {
+            if let Some(mut rate) = before.and_then(|before| core(before, now, seconds)) {
+                // Without cohorts the shapes that came one after the other did so by chance.
+                let mut on = later.cohorts().map(|row| row.core);
+                rate.cohort_part = rate.cohort_part.filter(|_| on.any(|core| core == now.core));
                 rates.cores.insert(now.core, rate);
             }
         }
@@ -128,7 +131,7 @@ impl Rates {
             if let Some([queries, alike]) = added_since(&earlier.cohorts, now, same, counts) {
                 let rate = CohortRate {
                     queries: queries as f64 / seconds,
-                    cohort_part: part(alike, queries),
+                    cohort_part: part(alike, queries).filter(|_| now.state == "on"),
                 };
                 rates.cohorts.insert(key, rate);
             }
@@ -273,11 +276,15 @@ mod tests {
     #[test]
     fn rates_are_differences_by_time() {
         let earlier = sample(10, vec![stats("a", 100)], vec![core_row(0, 10, 0)]);
-        let later = sample(
+        let mut later = sample(
             12,
             vec![stats("a", 300), stats("b", 50), stats("pgbouncer", 9_000)],
             vec![core_row(0, 110, 1_000_000), core_row(1, 5, 0)],
         );
+        later.cohorts.push(CohortRow {
+            state: "on".to_owned(),
+            ..CohortRow::default()
+        });
         let rates = Rates::between(&earlier, &later);
         assert_eq!(rates.period, Duration::from_secs(2));
         let a = rates.databases["a"];
@@ -299,6 +306,8 @@ mod tests {
         assert_eq!((core.transactions, core.queries), (50.0, 100.0));
         assert_eq!((core.cohort_part, core.busy_part), (Some(0.5), Some(0.5)));
         assert!(!rates.cores.contains_key(&1));
+        later.cohorts[0].state = "off".to_owned();
+        assert_eq!(Rates::between(&earlier, &later).cores[&0].cohort_part, None);
     }
 
     #[test]
@@ -344,6 +353,7 @@ mod tests {
             user: user.to_owned(),
             query_count: queries,
             cohort_count: alike,
+            state: if user == "w" { "off" } else { "on" }.to_owned(),
             ..CohortRow::default()
         };
         let at = |seconds, cohorts| Sample {
@@ -353,12 +363,18 @@ mod tests {
         let earlier = at(0, vec![row(0, "u", 10, 5), row(1, "u", 100, 0)]);
         let later = at(
             1,
-            vec![row(0, "u", 20, 10), row(1, "u", 50, 0), row(0, "v", 4, 1)],
+            vec![
+                row(0, "u", 20, 10),
+                row(1, "u", 50, 0),
+                row(0, "v", 4, 1),
+                row(0, "w", 4, 4),
+            ],
         );
         let rates = Rates::between(&earlier, &later);
         let key = |core, user: &str| (core, "a".to_owned(), user.to_owned());
         assert_eq!(rates.cohorts[&key(0, "u")].cohort_part, Some(0.5));
         assert_eq!(rates.cohorts[&key(0, "v")].queries, 4.0);
+        assert_eq!(rates.cohorts[&key(0, "w")].cohort_part, None);
         assert!(!rates.cohorts.contains_key(&key(1, "u")));
     }
 

@@ -68,6 +68,11 @@ impl Sample {
         self.stats.iter().filter(|row| row.database != OWN)
     }
 
+    /// Queues that form cohorts now.
+    pub fn cohorts(&self) -> impl Iterator<Item = &CohortRow> {
+        self.cohorts.iter().filter(|row| row.state == "on")
+    }
+
     /// Queries that may run in parts, each once: counts of all event loops, and times of the one that has run it most.
     pub fn splits(&self) -> Vec<SplitRow> {
         let runs = |row: &SplitRow| row.split_count.saturating_add(row.whole_count);

@@ -62,6 +62,8 @@ pub mod code {
         KNOWN.into_iter().find(|&code| code == said).unwrap_or("XX000")
     }
 
+    /// Nothing is wrong: of notices.
+    pub const SUCCESS: &str = "00000";
     /// A value a setting does not take.
     pub const INVALID_PARAMETER_VALUE: &str = "22023";
     /// No such setting, or another object.
@@ -84,6 +86,8 @@ pub mod code {
     pub const TOO_MANY_CONNECTIONS: &str = "53300";
     /// No memory for it.
     pub const OUT_OF_MEMORY: &str = "53200";
+    /// A text that an encoding cannot express.
+    pub const UNTRANSLATABLE: &str = "22P05";
     /// Not supported here.
     pub const NOT_SUPPORTED: &str = "0A000";
     /// Ended by an administrator.
@@ -151,6 +155,8 @@ pub struct Reported {
     pub code: String,
     /// The primary message.
     pub message: String,
+    /// The function of the server's that says so, which is not translated.
+    pub routine: String,
 }
 
 impl Reported {
@@ -164,6 +170,7 @@ impl Reported {
                 b'S' if reported.severity.is_empty() => reported.severity = value,
                 b'C' => reported.code = value,
                 b'M' => reported.message = value,
+                b'R' => reported.routine = value,
                 _ => {}
             }
         }

@@ -40,6 +40,18 @@ pub struct Startup {
     pub parameters: Vec<(String, String)>,
 }
 
+/// What a session is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Statements.
+    #[default]
+    Queries,
+    /// A standby or a backup: the log of the whole cluster (`replication=true`).
+    Physical,
+    /// Changes of one database (`replication=database`).
+    Logical,
+}
+
 /// Why a first packet is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartupError {
@@ -138,6 +150,26 @@ impl Startup {
         self.get("user").unwrap_or_default()
     }
 
+    /// What the session is for, by the parameter `replication`. `None`: its value is none that PostgreSQL takes.
+    pub fn kind(&self) -> Option<Kind> {
+        let Some(value) = self.get("replication") else {
+            return Some(Kind::Queries);
+        };
+        if value == "database" {
+            return Some(Kind::Logical);
+        }
+        let value = value.to_ascii_lowercase();
+        // A word may be cut short as long as it is clear; `o` is not.
+        let is = |word: &str, least: usize| value.len() >= least && word.starts_with(&value);
+        match &*value {
+            "1" => Some(Kind::Physical),
+            "0" => Some(Kind::Queries),
+            _ if is("true", 1) || is("yes", 1) || is("on", 2) => Some(Kind::Physical),
+            _ if is("false", 1) || is("no", 1) || is("off", 2) => Some(Kind::Queries),
+            _ => None,
+        }
+    }
+
     /// The database, which is named like the user unless the client says otherwise.
     pub fn database(&self) -> &str {
         self.get("database")
@@ -161,6 +193,25 @@ impl std::fmt::Debug for Packet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_session_is_for() {
+        let kind = |value: &str| {
+            let parameters = vec![("replication".to_owned(), value.to_owned())];
+            Startup { minor: 0, parameters }.kind()
+        };
+        for value in ["1", "t", "TRUE", "tru", "y", "Yes", "on", "ON"] {
+            assert_eq!(kind(value), Some(Kind::Physical), "{value}");
+        }
+        for value in ["0", "f", "FALSE", "n", "no", "of", "Off"] {
+            assert_eq!(kind(value), Some(Kind::Queries), "{value}");
+        }
+        assert_eq!(kind("database"), Some(Kind::Logical));
+        for value in ["", "o", "2", "Database", "truer", " on", "01"] {
+            assert_eq!(kind(value), None, "{value}");
+        }
+        assert_eq!(Startup::default().kind(), Some(Kind::Queries));
+    }
 
     fn packet(code: u32, body: &[u8]) -> Vec<u8> {
         let mut bytes = ((body.len() + 8) as u32).to_be_bytes().to_vec();

@@ -2,7 +2,7 @@
 
 use corun_pooler::admin::{
     Cell, ClientRow, CoreRow, DatabaseRow, HostRow, KeyRow, Latencies, PoolRow, RangeRow, Row, Snapshot,
-    SplitRow, Stats, Table, config_rows, database_rows, prometheus, user_rows,
+    SplitRow, Stats, Table, config_rows, database_rows, prometheus, user_row,
 };
 use corun_pooler::config::Config;
 use corun_pooler::wire::{self, read};
@@ -87,9 +87,13 @@ fn rows_of_the_configuration() {
     assert_eq!(databases[1].host.as_deref(), Some("a, b"));
     assert_eq!(databases[1].load_balance_hosts.as_deref(), Some("round-robin"));
     assert_eq!(databases[1].force_user.as_deref(), Some("owner"));
-    let users = user_rows(&config);
-    assert_eq!((users[0].name.as_str(), users[0].pool_size), ("alice", Some(3)));
-    assert!(!format!("{rows:?}{databases:?}{users:?}").contains("hush"));
+    let [alice, bob] = ["alice", "bob"].map(|name| user_row(&config, name.to_owned()));
+    assert_eq!((alice.name.as_str(), alice.pool_size), ("alice", Some(3)));
+    assert_eq!(
+        (bob.name.as_str(), bob.pool_size, bob.pool_mode),
+        ("bob", None, None)
+    );
+    assert!(!format!("{rows:?}{databases:?}{alice:?}").contains("hush"));
 }
 
 #[test]

@@ -450,6 +450,7 @@ fn each_default_is_a_value_its_key_accepts() {
             Section::User => config.users.entry(name).or_default().set(key.name, &text),
             Section::Range => config.ranges.entry(name).or_default().set(key.name, &text),
             Section::Split => config.splits.entry(name).or_default().set(key.name, &text),
+            Section::Peer => config.peers.entry(name).or_default().set(key.name, &text),
         };
         assert_eq!(outcome, Some(Ok(())), "{key:?}");
         let plain = Config::default();
@@ -545,6 +546,12 @@ const WRONG_TABLES: &str = r#"
     [splits.a]¶database = "shop"¶key = "t.a"¶splits = [1] => `query` is missing
     [splits.a]¶database = "shop"¶query = "select 1"¶splits = [1] => names no column
     [splits.a]¶database = "shop"¶query = "select 1"¶key = "t.a" => say where to cut
+    [peers.a]¶host = "h" => `a` is no number from 1 to 65535
+    [peers.01]¶host = "h" => `01` is no number from 1 to 65535
+    [peers.65536]¶host = "h" => `65536` is no number from 1 to 65535
+    [peers.1]¶port = 6432 => `host` is missing
+    [peers.1]¶host = "a b" => `host` takes a host name
+    [peers.1]¶host = "h"¶pool_size = 0 => `pool_size` takes a value from 1
 "#;
 
 #[test]

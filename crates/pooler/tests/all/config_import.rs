@@ -42,8 +42,14 @@ client_tls_protocols = tlsv1.1,tlsv1.2
 tcp_user_timeout = 5000
 server_check_query = select 1
 so_reuseport = 1
+peer_id = 2
 pkt_buf = 4096
 ignore_startup_parameters = extra_float_digits
+
+[peers]
+1 = host=/var/run/pooler1
+; that is this one
+2 = host=pooler2 port=6433 pool_size=7
 ";
 
 fn import(text: &str) -> Imported {
@@ -86,6 +92,19 @@ fn what_has_a_counterpart_is_carried_over() {
     assert_eq!(proxy.server_lifetime, Duration::from_millis(1_200_500));
     assert_eq!(proxy.query_timeout, Duration::from_millis(250));
     assert_eq!((proxy.tcp_user_timeout, proxy.so_reuseport), (5000, true));
+    assert_eq!(proxy.peer_id, 2);
+    let peers: Vec<_> = config
+        .peers
+        .iter()
+        .map(|(id, peer)| (&**id, &*peer.host, peer.port, peer.pool_size))
+        .collect();
+    assert_eq!(
+        peers,
+        [
+            ("1", "/var/run/pooler1", 6432, None),
+            ("2", "pooler2", 6433, Some(7))
+        ]
+    );
     assert_eq!(proxy.client_tls_protocols, TlsProtocols::Tls12);
     assert_eq!(proxy.server_check_query, "select 1");
 
@@ -117,7 +136,7 @@ fn what_has_a_counterpart_is_carried_over() {
             "16: `logfile` has no counterpart",
             "17: `pidfile` has no counterpart",
             "31: `client_tls_protocols`: TLS 1.0 and 1.1 are not spoken",
-            "35: `pkt_buf` has no counterpart",
+            "36: `pkt_buf` has no counterpart",
         ],
     );
     for line in [
@@ -151,7 +170,7 @@ pgbouncer = host=a
 a = host=a target_session_attrs=primary nonsense=1 port=0
 b = host
 [peers]
-1 = host=a
+1 = host=a nonsense=1
 ";
     let imported = import(text);
     assert_findings(
@@ -171,15 +190,22 @@ b = host
             "13: `nonsense` is not known",
             "13: `port` of [databases.a] takes a value from 1",
             "14: `b`: the connection string is not made of",
-            "16: peer 1 is not carried over",
+            "16: `nonsense` is not known",
             // The check's word on the result.
             "3: no user could log in",
+            "12: [peers.ID] are not used",
         ],
     );
     let hint = imported.findings[4].hint.as_deref();
     assert_eq!(hint, Some("did you mean `pool_mode`?"));
-    let last = imported.findings.last().map(|finding| finding.severity);
-    assert_eq!(last, Some(Severity::Error));
+    // What PgBouncer would not start with, and what nobody could use.
+    let errors: Vec<usize> = imported
+        .findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Error)
+        .map(|finding| finding.line)
+        .collect();
+    assert_eq!(errors, [8, 9, 1, 4, 5, 6, 7, 13, 13, 14, 16, 3]);
 }
 
 #[test]
@@ -240,7 +266,7 @@ proptest! {
     ) {
         let imported = import(&format!("[pgbouncer]\nauth_file = u\n{}", lines.join("\n")));
         // Only what the check may say of any file, never that it is not TOML or that a key or a value is unknown.
-        for finding in imported.findings.iter().filter(|finding| finding.severity == Severity::Error) {
+        for finding in imported.findings.iter().filter(|finding| finding.file == "corun.toml") {
             prop_assert!(
                 !finding.what.contains("unknown") && !finding.what.contains(" takes ") && finding.hint.as_deref().is_none_or(|hint| !hint.contains("toml.io")),
                 "{finding}\n{}", imported.toml

@@ -12,6 +12,7 @@ use crate::common::raw::{Raw, Row, number};
 use crate::common::wait::wait_until;
 use corun_pooler::config::KeyType;
 use corun_pooler::learn::{self, Learnt, Options, Proposal, RangeProposal, Remark, SplitProposal};
+use corun_pooler::preflight::Passwords;
 use corun_pooler::watch::Address;
 
 /// A configuration in front of a database, `more` behind it.
@@ -29,7 +30,14 @@ fn learnt(text: &str, workers: usize) -> Learnt {
         limit: Some(Duration::from_secs(30)),
         ..Options::default()
     };
-    learn::run(&files(text), text, &options).unwrap_or_else(|error| panic!("{error}"))
+    learnt_with(text, &options, None)
+}
+
+/// The same with a password given, whoever it is for.
+fn learnt_with(text: &str, options: &Options, password: Option<&str>) -> Learnt {
+    let mut ask = |_: &str| password.map(str::to_owned);
+    let found = learn::run(&files(text), text, options, &mut Passwords::new(&mut ask));
+    found.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The remark that contains a text.
@@ -170,6 +178,8 @@ fn proposals_are_balanced_and_do_what_they_say_when_pasted() {
     // Groups are whole in each part; the larger table has more of the work.
     assert_eq!(split.key, "order_line.ol_i_id", "{:#?}", found.remarks);
     assert_eq!((split.calls, split.source), (2, "pg_stat_statements"));
+    let own = remark(&found, "sees its own statements only");
+    assert_contains(own, "GRANT pg_read_all_stats TO \"app\"");
     assert!(split.expected_us < split.mean_us && split.time_part > 0.0);
     let random = remark(&found, "random()");
     assert_contains(random, "function random");
@@ -264,7 +274,7 @@ fn keys_that_statements_ask_for_move_the_cuts() {
         console: Address::parse(&format!("postgres://postgres@127.0.0.1:{port}/pgbouncer"), "").ok(),
         ..Options::default()
     };
-    let found = learn::run(&files(&text), &text, &options).unwrap_or_else(|error| panic!("{error}"));
+    let found = learnt_with(&text, &options, None);
     let ranges = ranges(&found);
     let [range] = ranges.as_slice() else {
         panic!("{found:#?}")
@@ -329,6 +339,54 @@ fn what_cannot_be_asked_is_said() {
     let found = learnt(&file(free_port(), postgres::shared().port(), &database, ""), 2);
     assert_eq!((found.reached, found.proposals.len()), (1, 0), "{found:#?}");
     assert!(remark(&found, "no range is proposed").starts_with("no range"));
+}
+
+#[test]
+fn with_a_secret_the_password_is_given_and_missing_grants_are_named() {
+    let server = postgres::shared();
+    let database = postgres::new_database();
+    let verifier = server.value("select rolpassword from pg_authid where rolname = 'app_scram'");
+    let base = file(free_port(), server.port(), &database, "")
+        .replace("user = \"app\"\n", "")
+        .replace("\"any\"", "\"scram-sha-256\"");
+    let text = format!("{base}[users.app_scram]\npassword = \"{verifier}\"\n");
+    let found = learnt(&text, 2);
+    assert_eq!(found.reached, 0);
+    assert_contains(remark(&found, "app_scram"), "set PGPASSWORD");
+    let mut owner = server.client("app", &database);
+    for statement in [
+        "create table open (id int primary key)",
+        "create table closed (id int primary key)",
+        "grant select on open to app_scram",
+        "create schema inner_room",
+        "create table inner_room.chest (id int primary key)",
+        "grant select on inner_room.chest to app_scram",
+    ] {
+        owner.rows(statement);
+    }
+    let options = Options {
+        workers: Some(2),
+        ..Options::default()
+    };
+    let found = learnt_with(&text, &options, Some(postgres::PASSWORD));
+    assert_eq!(found.reached, 1, "{found:#?}");
+    let lacks = remark(&found, "may not read");
+    assert_contains(lacks, "GRANT USAGE ON SCHEMA \"inner_room\" TO \"app_scram\"");
+    assert_contains(lacks, "GRANT SELECT ON \"public\".\"closed\" TO \"app_scram\"");
+    assert!(!lacks.contains("open"), "{lacks}");
+    assert!(!format!("{found:?}").contains(postgres::PASSWORD), "{found:#?}");
+}
+
+#[test]
+fn every_database_that_the_wildcard_stands_for_is_asked() {
+    let server = Postgres::start();
+    server.sql("create database shop");
+    let text = file(free_port(), server.port(), "unused", "")
+        .replace("dbname = \"unused\"\n", "")
+        .replace("[databases.shop]", "[databases.\"*\"]");
+    let found = learnt(&text, 2);
+    // Also `app` and `postgres`.
+    assert_eq!(found.reached, 3, "{found:#?}");
 }
 
 #[test]

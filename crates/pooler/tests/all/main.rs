@@ -18,6 +18,7 @@ mod keys;
 mod learn;
 mod login;
 mod packaging;
+mod peers;
 mod plans;
 mod preflight;
 mod replicas;

@@ -7,6 +7,7 @@ use crate::common::assert_contains;
 use crate::common::configuration;
 use crate::common::postgres::{self, Options, PASSWORD, Postgres};
 use corun_pooler::ConfigFiles;
+use corun_pooler::auth::scram::{ITERATIONS_DEFAULT, Verifier};
 use corun_pooler::preflight::{self, Level, Line};
 
 /// The files of a configuration; `proxy` are lines of `[proxy]`, `rest` what follows.
@@ -22,12 +23,19 @@ struct Report {
 }
 
 fn report_of(files: &ConfigFiles) -> Report {
+    report_with(files, None)
+}
+
+/// The same with a password given, whoever it is for.
+fn report_with(files: &ConfigFiles, password: Option<&str>) -> Report {
     let mut lines = Vec::new();
     let options = preflight::Options {
         limit: Some(Duration::from_secs(10)),
         ..preflight::Options::default()
     };
-    let worst = preflight::run(files, &options, &mut |line| lines.push(line));
+    let mut ask = |_: &str| password.map(str::to_owned);
+    let mut passwords = preflight::Passwords::new(&mut ask);
+    let worst = preflight::run(files, &options, &mut passwords, &mut |line| lines.push(line));
     let report = Report { lines, worst };
     let levels = report.lines.iter().map(|line| line.level);
     assert_eq!(levels.max(), Some(worst), "{report:#?}");
@@ -176,7 +184,65 @@ fn a_secret_that_lets_others_in_but_not_us() {
     report.assert_failed(&[]);
     assert_eq!(report.worst, Level::Warn);
     assert_hint(report.the("login"), "once a client");
+    assert_hint(report.the("login"), "set PGPASSWORD");
     report.assert_hides(&verifier);
+}
+
+#[test]
+fn a_given_password_gets_in_where_files_have_a_secret() {
+    let server = postgres::shared();
+    let verifier = server.value("select rolpassword from pg_authid where rolname = 'app_scram'");
+    let files_with = |secret: &str| files("", &(user("app_scram", secret) + &database(server.port(), "")));
+    let found = report_with(&files_with(&verifier), Some(PASSWORD));
+    found.assert_failed(&[]);
+    let login = found.the("login");
+    assert_eq!(login.level, Level::Ok, "{login:?}");
+    assert_eq!(
+        login.text,
+        "app_scram to database app: scram-sha-256, with the password given here"
+    );
+    assert_eq!(found.the("role").text, "primary");
+    found.assert_hides(&verifier);
+    // Another one's password is not even tried.
+    let found = report_with(&files_with(&verifier), Some("another"));
+    found.assert_warned("login");
+    assert_hint(found.the("login"), "not this account's");
+    // Of the same password there are other secrets, with which the pooler does not get in.
+    let other = Verifier::derive(PASSWORD.as_bytes(), b"salt", ITERATIONS_DEFAULT).to_secret_text();
+    let found = report_with(&files_with(&other), Some(PASSWORD));
+    found.assert_failed(&[]);
+    assert_eq!(found.the("login").level, Level::Warn);
+    assert_contains(&found.the("login").text, "not the server's");
+    assert_hint(found.the("login"), "rolpassword");
+    assert_eq!(found.the("role").text, "primary");
+}
+
+#[test]
+fn every_database_that_the_wildcard_stands_for_is_looked_at() {
+    let server = Postgres::start();
+    for statement in ["create database shop", "create database closed"] {
+        server.sql(statement);
+    }
+    server.sql("revoke connect on database closed from public");
+    let wildcard = format!(
+        "[databases.\"*\"]\nhost = \"127.0.0.1\"\nport = {}\n",
+        server.port()
+    );
+    let found = report("", &(user("app_scram", PASSWORD) + &wildcard));
+    let logins: Vec<&str> = found.all("login").map(|line| line.text.as_str()).collect();
+    for name in ["app", "postgres", "shop"] {
+        let text = format!("app_scram to database {name}: scram-sha-256");
+        assert!(logins.contains(&text.as_str()), "{text} not in {logins:?}");
+    }
+    assert_eq!(logins.len(), 3, "{found:#?}");
+    let left_out = found.the("databases");
+    assert_eq!((left_out.level, left_out.about.as_str()), (Level::Warn, "closed"));
+    assert_hint(left_out, "GRANT CONNECT ON DATABASE \"closed\" TO \"app_scram\"");
+    // Where it is named, the server says the same.
+    let named = known(server.port(), "dbname = \"closed\"");
+    let line = report("", &named).the("login").clone();
+    assert_eq!(line.level, Level::Fail);
+    assert_hint(&line, "GRANT CONNECT ON DATABASE \"closed\" TO \"app_scram\"");
 }
 
 #[test]

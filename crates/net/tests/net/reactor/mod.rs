@@ -30,6 +30,8 @@ macro_rules! all_on {
             a_listener_can_be_closed,
             unix_listeners_replace_dead_ones,
             ports_can_be_shared,
+            a_unix_socket_is_taken_over,
+            a_listener_leaves_a_shared_port_without_a_gap,
             connections_move_to_another_reactor,
             a_connection_with_output_stays,
             waking,

@@ -19,6 +19,7 @@ fn from<'a>(address: &str, user: &'a str, database: &'a str, tls: bool) -> Quest
         user,
         address,
         tls,
+        replication: false,
     }
 }
 
@@ -70,6 +71,20 @@ fn the_first_rule_that_fits_decides() {
         let found = line(from(address, user, database, tls));
         assert_eq!(found, expected, "{address} {user} {database} {tls}");
     }
+    let replicating = |question: Question<'static>| Question {
+        replication: true,
+        ..question
+    };
+    // `all` is no replication.
+    for (address, user, expected) in [
+        ("2001::1", "repl", Some((9, Method::Password))),
+        ("fdab::1", "u", None),
+        ("local", "postgres", None),
+        ("10.200.0.1", "u", None),
+    ] {
+        let found = line(replicating(from(address, user, user, false)));
+        assert_eq!(found, expected, "{address} {user}");
+    }
     assert_eq!(rules.0[0].map.as_deref(), Some("admins"));
 }
 
@@ -90,6 +105,14 @@ fn refusals_are_told_as_postgresql_tells_them() {
     assert_eq!(
         message,
         r#"no pg_hba.conf entry for host "1.2.3.4", user "bob", database "x", SSL encryption"#
+    );
+    let replicating = Question {
+        replication: true,
+        ..from("1.2.3.4", "bob", "x", true)
+    };
+    assert_eq!(
+        told(replicating).1,
+        r#"no pg_hba.conf entry for replication connection from host "1.2.3.4", user "bob", SSL encryption"#
     );
     let none = Rules::default();
     let denial = none.first_match(&from("local", "u", "d", false)).unwrap_err();

@@ -85,10 +85,13 @@ impl Verifier {
 
     /// Whether this is the verifier of `password`; takes as long as [`Verifier::derive`].
     pub fn matches(&self, password: &[u8]) -> bool {
-        same(
-            &Self::derive(password, &self.salt, self.iterations).server_key,
-            &self.server_key,
-        )
+        self.keys(password).is_some()
+    }
+
+    /// The keys of `password` here; `None` where this is not its verifier.
+    pub fn keys(&self, password: &[u8]) -> Option<ClientKeys> {
+        let keys = ClientKeys::derive(password, &self.salt, self.iterations);
+        same(&keys.server_key, &self.server_key).then_some(keys)
     }
 
     /// PostgreSQL's text form. It is a secret: never for a log.

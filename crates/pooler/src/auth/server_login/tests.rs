@@ -91,7 +91,7 @@ fn every_method_with_what_is_known() {
     assert!(
         against(&scram, Method::ScramSha256, wrong)
             .unwrap_err()
-            .starts_with("password authentication failed")
+            .starts_with("SASL authentication failed")
     );
     for (secret, method, credentials, part) in [
         (

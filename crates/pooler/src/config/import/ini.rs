@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::warning;
-use crate::config::Finding;
+use super::found;
+use crate::config::{Finding, Severity};
 
 /// Deepest nesting of `%include`, and how many files altogether.
 const INCLUDES_MAX: (usize, usize) = (10, 100);
@@ -42,7 +42,7 @@ fn read(ini: &mut Ini, text: &str, file: &str, folder: &Path, depth: usize) {
     let mut comment: Vec<String> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
-        let unusable = |what: String, hint: &str| warning(file, number + 1, what, hint);
+        let unusable = |what: String, hint: &str| found(Severity::Error, file, number + 1, what, hint);
         if line.is_empty() {
             comment.clear();
         } else if let Some(rest) = line.strip_prefix([';', '#']) {
@@ -62,7 +62,7 @@ fn read(ini: &mut Ini, text: &str, file: &str, folder: &Path, depth: usize) {
             comment.clear();
             if let Err(what) = include(ini, name.trim(), folder, depth) {
                 ini.unusable
-                    .push(unusable(what, "what the file says is missing from the result"));
+                    .push(unusable(what, "set the name right, or remove the line"));
             }
         } else {
             match key_value(line) {

@@ -59,11 +59,24 @@ struct Import {
     proxy: Table,
     databases: Vec<Table>,
     users: Vec<Table>,
+    peers: Vec<Table>,
 }
 
-/// Converts the text of a pgbouncer.ini. `file` is its name in findings; relative names of files in it are looked for in
-/// `folder`. `userlist`, if given, becomes `auth_file`.
+/// Converts the text of a pgbouncer.ini, and checks the result. `file` is its name in findings; relative names of files in it are
+/// looked for in `folder`. `userlist`, if given, becomes `auth_file`.
 pub fn import_pgbouncer(text: &str, file: &str, folder: &Path, userlist: Option<&Path>) -> Imported {
+    let mut imported = convert(text, file, folder, userlist);
+    match Config::parse(&imported.toml, "corun.toml") {
+        Ok(loaded) => imported.findings.extend(loaded.warnings),
+        Err(ConfigError::Wrong { findings }) => imported.findings.extend(findings),
+        // Parsing touches no file.
+        Err(ConfigError::Unreadable { .. }) => {}
+    }
+    imported
+}
+
+/// The same, unchecked.
+pub(super) fn convert(text: &str, file: &str, folder: &Path, userlist: Option<&Path>) -> Imported {
     let ini = ini::parse(text, file, folder);
     let mut import = Import {
         findings: ini.unusable,
@@ -73,20 +86,18 @@ pub fn import_pgbouncer(text: &str, file: &str, folder: &Path, userlist: Option<
         },
         databases: Vec::new(),
         users: Vec::new(),
+        peers: Vec::new(),
     };
     for entry in &ini.entries {
         match entry.section.as_str() {
             "pgbouncer" => import.proxy_setting(entry, folder),
             "databases" => import.table(entry, Section::Database),
             "users" => import.table(entry, Section::User),
-            "peers" => {
-                let what = format!("peer {} is not carried over", entry.key);
-                import.found(entry, what, advice("peer_id").unwrap_or_default());
-            }
+            "peers" => import.table(entry, Section::Peer),
             section => {
                 let key = &entry.key;
                 let what = format!("`{key}` stands in [{section}], which PgBouncer does not know either");
-                import.found(
+                import.refused(
                     entry,
                     what,
                     "the key belongs below [pgbouncer], [databases] or [users]",
@@ -107,7 +118,14 @@ pub fn import_pgbouncer(text: &str, file: &str, folder: &Path, userlist: Option<
 
 impl Import {
     fn found(&mut self, entry: &Entry, what: String, hint: &str) {
-        self.findings.push(warning(&entry.file, entry.line, what, hint));
+        let finding = found(Severity::Warning, &entry.file, entry.line, what, hint);
+        self.findings.push(finding);
+    }
+
+    /// Reports what PgBouncer would not start with: to go on without it could open what was to be closed.
+    fn refused(&mut self, entry: &Entry, what: String, hint: &str) {
+        let finding = found(Severity::Error, &entry.file, entry.line, what, hint);
+        self.findings.push(finding);
     }
 
     /// Reports a key that this section does not have: a setting of PgBouncer without counterpart, or an unknown one.
@@ -121,9 +139,9 @@ impl Import {
         }
         let hint = match nearest(key, known) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => "the key may be of a later PgBouncer; the result does not have it".to_owned(),
+            None => "remove the line, if the key is one of a later PgBouncer".to_owned(),
         };
-        self.found(entry, format!("`{key}` is not known"), &hint);
+        self.refused(entry, format!("`{key}` is not known"), &hint);
     }
 
     fn proxy_setting(&mut self, entry: &Entry, folder: &Path) {
@@ -167,14 +185,14 @@ impl Import {
                 .proxy
                 .set(key, proxy.toml(key).unwrap_or_default(), &entry.comment),
             Some(Err(expected)) => {
-                let what = format!("`{key}` takes {expected}; the default is used");
-                self.found(entry, what, "set the key by hand");
+                let what = format!("`{key}` takes {expected}");
+                self.refused(entry, what, "set the key right, or remove the line");
             }
             None => self.unknown(entry, key, Section::Proxy),
         }
     }
 
-    /// The connection string of a database, or the settings of a user.
+    /// The connection string of a database or a peer, or the settings of a user.
     fn table(&mut self, entry: &Entry, section: Section) {
         if section == Section::Database && CONSOLES.contains(&entry.key.as_str()) {
             let what = format!("no database can be called `{}`", entry.key);
@@ -202,14 +220,15 @@ impl Import {
                 Some(Ok(())) => table.set(key, settings.toml(key).unwrap_or_default(), &[]),
                 Some(Err(expected)) => {
                     let heading = &table.heading;
-                    let what = format!("`{key}` of {heading} takes {expected}; the result does not have it");
-                    self.found(entry, what, "set the key by hand");
+                    let what = format!("`{key}` of {heading} takes {expected}");
+                    self.refused(entry, what, "set the key right, or remove the line");
                 }
                 None => self.unknown(entry, key, section),
             }
         }
         let tables = match section {
             Section::Database => &mut self.databases,
+            Section::Peer => &mut self.peers,
             _ => &mut self.users,
         };
         tables.retain(|other| other.heading != table.heading);
@@ -221,21 +240,18 @@ impl Import {
             Ok(pairs) => pairs,
             Err(what) => {
                 let what = format!("`{}`: {what}", entry.key);
-                self.found(
-                    entry,
-                    what,
-                    "PgBouncer refuses this line too; set the key by hand",
-                );
+                self.refused(entry, what, "PgBouncer refuses this line too; set it right");
                 Vec::new()
             }
         }
     }
 
-    fn finish(mut self, file: &str) -> Imported {
+    fn finish(self, file: &str) -> Imported {
         let mut toml = format!("# Made from {} by `corun proxy import`.\n", file_name(file));
         for table in std::iter::once(&self.proxy)
             .chain(&self.databases)
             .chain(&self.users)
+            .chain(&self.peers)
         {
             toml.push('\n');
             push_comment(&mut toml, &table.comment);
@@ -246,12 +262,6 @@ impl Import {
                 toml.push_str(&format!("{} = {}\n", row.key, row.value));
             }
         }
-        match Config::parse(&toml, "corun.toml") {
-            Ok(loaded) => self.findings.extend(loaded.warnings),
-            Err(ConfigError::Wrong { findings }) => self.findings.extend(findings),
-            // Parsing touches no file.
-            Err(ConfigError::Unreadable { .. }) => {}
-        }
         Imported {
             toml,
             findings: self.findings,
@@ -259,10 +269,10 @@ impl Import {
     }
 }
 
-/// A warning about a line of PgBouncer's file.
-fn warning(file: &str, line: usize, what: String, hint: &str) -> Finding {
+/// What is to be said of a line of PgBouncer's file.
+fn found(severity: Severity, file: &str, line: usize, what: String, hint: &str) -> Finding {
     Finding {
-        severity: Severity::Warning,
+        severity,
         file: file.to_owned(),
         line,
         column: 0,

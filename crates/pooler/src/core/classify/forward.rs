@@ -48,6 +48,20 @@ pub(in crate::core) fn forward<R: Reactor>(
     reactor: &mut R,
     request: &mut Request<'_>,
 ) -> (usize, Stop) {
+    let again = &mut server.query.again;
+    if again.goes_first() {
+        return (0, Stop::Held);
+    }
+    again.forget();
+    // Once is enough: what is refused again is the client's to know.
+    if !std::mem::take(&mut client.statements.comes_again)
+        && server.expects.settled()
+        && server.session.status == TransactionStatus::Idle
+        && !client.transaction.began
+        && client.passing == 0
+    {
+        again.keep(request.bytes);
+    }
     let mut way = Way {
         client,
         server,
@@ -413,6 +427,16 @@ impl<R: Reactor> Way<'_, R> {
                 .touched
                 .extend(understood.setting_names.iter().cloned());
         }
+        if let Some(listens) = &mut client.listens {
+            let ahead = self.server.expects.outstanding();
+            let undone = self.server.reading.undone;
+            if understood.unpins.contains(Pins::LISTEN) {
+                listens.leaves(None, ahead, undone);
+            }
+            for channel in &understood.unlistens {
+                listens.leaves(Some(channel), ahead, undone);
+            }
+        }
         client.transaction.wrote |= understood.access != Access::Read;
         if understood.defines && !(understood.statements == 1 && understood.pins.contains(Pins::TEMP_TABLE)) {
             client.transaction.defines = true;
@@ -461,7 +485,7 @@ fn is_skipped(tag: u8) -> bool {
 pub(in crate::core) fn no_blocks() -> Refusal {
     Refusal::new(
         code::NOT_SUPPORTED,
-        "transaction blocks are not allowed in statement pooling mode",
+        "transaction blocks not allowed in statement pooling mode",
     )
     .hint("Use pool_mode = transaction for this database or user.")
 }

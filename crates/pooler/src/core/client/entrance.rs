@@ -6,23 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use corun_net::reactor::{Peer, Reactor};
-use ring::rand::SecureRandom;
 
 use crate::auth::authenticator::BODY_BYTES_MAX;
-use crate::auth::{Authenticator, Denial, Facts, Lookup, Step, TlsFacts, hba};
+use crate::auth::{Authenticator, Denial, Facts, Lookup, Method, Step, TlsFacts, hba};
 use crate::config::{CONSOLES, PoolMode};
 use crate::core::client::os_users::{Waiter, asked_of_system};
-use crate::core::client::start::begins_alike;
+use crate::core::client::start::{REPLICATION_PARAMETER, begins_alike};
 use crate::core::client::{AskedForTls, Client, Entrance, Phase, log_client};
 use crate::core::event_loop::{EventLoop, Todo, goodbye};
 use crate::core::pool::process::Greeting;
-use crate::core::route::fleet::Way;
-use crate::core::server::cancel;
+use crate::core::route::fleet::{REPLICATION, Way};
 use crate::core::shared::{Full, Login};
 use crate::tls;
 use crate::understand::Shape;
 use crate::wire::error::{Refusal, code};
-use crate::wire::startup::{MINOR_MAX, Packet, Startup, StartupError};
+use crate::wire::startup::{Kind, MINOR_MAX, Packet, Startup, StartupError};
 use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header};
 
 /// Bytes of a client that is not logged in that are kept at most.
@@ -112,7 +110,7 @@ impl<R: Reactor> EventLoop<R> {
                 return Err(refusal);
             }
             Packet::Cancel { pid, secret } => {
-                self.cancel_requested(reactor, pid, &secret);
+                self.cancel_requested(reactor, pid, secret);
                 // The end of the connection tells the client that its request was taken.
                 self.remove_client(reactor, index, true);
                 return Ok(false);
@@ -168,6 +166,12 @@ impl<R: Reactor> EventLoop<R> {
         let proxy = &self.files.config.proxy;
         client.user = startup.user().into();
         client.database = startup.database().into();
+        let kind = startup.kind().ok_or_else(|| {
+            let value = startup.get(REPLICATION_PARAMETER).unwrap_or_default();
+            let what = format!("invalid value for parameter \"replication\": \"{value}\"");
+            Refusal::new(code::INVALID_PARAMETER_VALUE, what)
+                .hint("Valid values are: \"false\", 0, \"true\", 1, \"database\".")
+        })?;
         client.application = startup.get("application_name").unwrap_or_default().into();
         if let Some(session) = &client.transport.tls {
             if client.asked_for_tls == AskedForTls::Directly && !session.speaks_postgresql() {
@@ -182,14 +186,11 @@ impl<R: Reactor> EventLoop<R> {
         {
             return Err(Refusal::new(code::PROTOCOL_VIOLATION, "SSL required"));
         }
-        if self.stopping || self.draining {
-            return Err(Refusal::new(
-                code::CANNOT_CONNECT_NOW,
-                "the database system is shutting down",
-            ));
-        }
         let console = CONSOLES.contains(&&*client.database);
-        let admin = proxy.admin_users.iter().any(|name| **name == *client.user);
+        if self.stopping || client.cancels_only && !console {
+            return Err(Refusal::new(code::CANNOT_CONNECT_NOW, "pooler is shutting down"));
+        }
+        let admin = proxy.admin_users.iter().any(|name| **name == *client.user) || is_own(client);
         if all > proxy.max_client_conn as usize && !(console && admin) {
             return Err(Refusal::new(
                 code::TOO_MANY_CONNECTIONS,
@@ -199,22 +200,16 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(refusal) = memory.filter(|_| !(console && admin)) {
             return Err(refusal);
         }
-        if let Some(value) = startup.get("replication")
-            && !matches!(value, "false" | "off" | "no" | "0")
-        {
-            return Err(
-                Refusal::new(code::NOT_SUPPORTED, "replication connections are not pooled")
-                    .hint("Connect to the PostgreSQL server directly."),
-            );
-        }
         let address = match &client.peer {
             Some(Peer::Tcp(address)) => Some(address.ip()),
             _ => None,
         };
         let mut map = None;
         let method = match &self.files.rules {
+            _ if console && is_own(client) => Method::Any,
             Some(rules) => {
                 let question = hba::Question {
+                    replication: kind == Kind::Physical,
                     database: &client.database,
                     user: &client.user,
                     address: address.map(canonical),
@@ -236,6 +231,7 @@ impl<R: Reactor> EventLoop<R> {
             .collect();
         client.phase = Phase::Looking(Box::new(Entrance {
             startup,
+            kind,
             method,
             map,
             unknown_options,
@@ -262,8 +258,12 @@ impl<R: Reactor> EventLoop<R> {
         let files = Arc::clone(&self.files);
         let lookup = files.lookup(&user);
         let unknown = matches!(lookup, Lookup::Unknown);
-        let asks = unknown && entrance.method.wants_user() && !entrance.console;
-        if waits || asks && self.ask_for_secret(reactor, index) {
+        let asks = unknown && entrance.method.wants_user() && !waits;
+        let asked = match asks.then(|| self.ask_for_secret(reactor, index)).transpose() {
+            Ok(asked) => asked.unwrap_or(false),
+            Err(refusal) => return self.refuse_client(reactor, index, &refusal),
+        };
+        if waits || asked {
             if let Some(client) = self.clients.get_mut(index) {
                 client.phase = Phase::Looking(entrance);
             }
@@ -375,6 +375,7 @@ impl<R: Reactor> EventLoop<R> {
         let Phase::Greeting(entrance) = &client.phase else {
             return;
         };
+        let replicates = entrance.kind != Kind::Queries;
         if entrance.console {
             return self.enter_console(reactor, index);
         }
@@ -386,41 +387,43 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let (database, user) = (Arc::clone(&client.database), Arc::clone(&client.user));
-        let pool_index = match self.pool(&database, &user, 0) {
+        let kind = if replicates { REPLICATION } else { 0 };
+        let pool_index = match self.pool(&database, &user, kind) {
             Ok(pool) => pool,
             Err(refusal) => return self.refuse_client(reactor, index, &refusal),
         };
-        let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
+        let Some(pool) = self.pools.get_mut(pool_index) else {
             return;
         };
         if let Some(refusal) = pool.refusal(true) {
             return self.refuse_client(reactor, index, &refusal);
         }
-        let of_user = self.files.config.users.get(&*user);
-        let limits = (
-            pool.effective.max_db_client_connections,
-            of_user
-                .and_then(|settings| settings.max_user_client_connections)
-                .unwrap_or(self.files.config.proxy.max_user_client_connections),
-        );
-        let full = match self.shared.client_counts.count(&database, &user, limits) {
-            Ok(()) => None,
-            Err(Full::Database) => Some("max_db_client_connections"),
-            Err(Full::User) => Some("max_user_client_connections"),
-        };
-        if let Some(name) = full {
-            let refusal = Refusal::new(
-                code::TOO_MANY_CONNECTIONS,
-                format!("no more connections allowed ({name})"),
-            );
+        if let Some(failed) = pool.failing(self.now) {
+            let why = &failed.message;
+            let what = format!("server login has been failing, cached error: {why} (server_login_retry)");
+            let refusal = Refusal {
+                message: what,
+                ..failed.clone()
+            };
             return self.refuse_client(reactor, index, &refusal);
         }
+        let most = pool.effective.max_db_client_connections;
+        if let Err(refusal) = self.count_client(index, Some(most)) {
+            return self.refuse_client(reactor, index, &refusal);
+        }
+        let (Some(client), Some(pool)) = (self.clients.get_mut(index), self.pools.get_mut(pool_index)) else {
+            return;
+        };
         client.pool = pool_index;
-        client.counted = true;
         pool.clients += 1;
         let greeting = pool.all.greeting(&settings, &pool.effective);
         client.settings = Arc::new(settings);
         let session = pool.effective.pool_mode == PoolMode::Session;
+        if replicates {
+            // A server that streams takes no settings but those that it begins with.
+            client.start = Arc::clone(&client.settings);
+            return self.enter_queue(reactor, index);
+        }
         match greeting {
             Some(greeting) if !session => self.greet(reactor, index, &greeting, None),
             // In session mode it gets its server now.
@@ -431,6 +434,29 @@ impl<R: Reactor> EventLoop<R> {
             // A server tells what to say, and whether it takes these settings.
             None => self.enter_queue(reactor, index),
         }
+    }
+
+    /// Counts a client of its database, of which there may be `most` (0: any number), and of its user; without `most` there is no limit.
+    fn count_client(&mut self, index: usize, most: Option<u32>) -> Result<(), Refusal> {
+        let Some(client) = self.clients.get_mut(index) else {
+            return Ok(());
+        };
+        let of_user = self.files.config.users.get(&*client.user);
+        let of_user = of_user
+            .and_then(|settings| settings.max_user_client_connections)
+            .unwrap_or(self.files.config.proxy.max_user_client_connections);
+        let limits = most.map_or((0, 0), |most| (most, of_user));
+        let counts = &self.shared.client_counts;
+        let name = match counts.count(&client.database, &client.user, limits) {
+            Ok(()) => {
+                client.counted = true;
+                return Ok(());
+            }
+            Err(Full::Database) => "max_db_client_connections",
+            Err(Full::User) => "max_user_client_connections",
+        };
+        let what = format!("no more connections allowed ({name})");
+        Err(Refusal::new(code::TOO_MANY_CONNECTIONS, what))
     }
 
     /// Puts a client on its way in into the queue of the pool that tells what it is told.
@@ -479,8 +505,26 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
+    /// Gives a client the key of its cancel requests. With peering its number says which process it belongs to, and cannot be `pid`.
+    fn give_key(&mut self, index: usize, pid: Option<u32>) {
+        let keys = self.shared.keys_of_clients;
+        let pid = pid
+            .filter(|_| keys.peer_id == 0)
+            .unwrap_or_else(|| keys.pid(self.index, index));
+        let phase = self.clients.get(index).map(|client| &client.phase);
+        let Some(Phase::Greeting(entrance)) = phase else {
+            return;
+        };
+        // Protocol 3.2 allows secrets nobody can guess in a lifetime.
+        let secret = self.new_secret(pid, if entrance.startup.minor >= 2 { 32 } else { 4 });
+        if let Some(client) = self.clients.get_mut(index) {
+            (client.pid, client.secret) = (pid, secret);
+        }
+    }
+
     /// Tells a client that it is in. `pid` is the process that serves it until it leaves, where there is one.
     fn greet(&mut self, reactor: &mut R, index: usize, greeting: &Greeting, pid: Option<u32>) {
+        self.give_key(index, pid);
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
@@ -489,10 +533,9 @@ impl<R: Reactor> EventLoop<R> {
         };
         client.settings = Arc::clone(&greeting.settings);
         client.start = Arc::clone(&greeting.settings);
-        client.pid = pid.unwrap_or_else(|| cancel::pid(self.index, index));
         let parameters = greeting.parameters.iter();
         let parameters = parameters.map(|(name, value)| (name.as_str(), value.as_str()));
-        let out = welcome(client, &entrance, &self.shared.random, parameters);
+        let out = welcome(client, &entrance, parameters);
         client.transport.send(reactor, &out);
         client.since = self.now;
         if self.files.config.proxy.log_connections {
@@ -514,18 +557,25 @@ impl<R: Reactor> EventLoop<R> {
         };
         let proxy = &self.files.config.proxy;
         let named = |names: &[String]| names.iter().any(|name| **name == *client.user);
-        let admin = named(&proxy.admin_users);
+        let admin = named(&proxy.admin_users) || is_own(client);
         if !admin && !named(&proxy.stats_users) {
             let refusal = Refusal::new(code::INVALID_AUTHORIZATION, "not allowed")
                 .hint("admin_users and stats_users name who may use the console.");
             return self.refuse_client(reactor, index, &refusal);
         }
+        let most = proxy.max_db_client_connections;
+        if let Err(refusal) = self.count_client(index, (!admin).then_some(most)) {
+            return self.refuse_client(reactor, index, &refusal);
+        }
+        self.give_key(index, None);
+        let Some(client) = self.clients.get_mut(index) else {
+            return;
+        };
         let Phase::Greeting(entrance) = std::mem::replace(&mut client.phase, Phase::Console) else {
             return;
         };
         client.admin = admin;
         self.shared.consoles.fetch_add(1, Ordering::Relaxed);
-        client.pid = cancel::pid(self.index, index);
         let parameters = [
             ("server_version", concat!(env!("CARGO_PKG_VERSION"), "/corun")),
             ("client_encoding", "UTF8"),
@@ -535,16 +585,21 @@ impl<R: Reactor> EventLoop<R> {
             ("standard_conforming_strings", "on"),
             ("is_superuser", "on"),
         ];
-        let out = welcome(client, &entrance, &self.shared.random, parameters.into_iter());
+        let out = welcome(client, &entrance, parameters.into_iter());
         client.transport.send(reactor, &out);
     }
 }
 
+/// Whether a process of the pooler's own user has come over a Unix socket under PgBouncer's name for it: it may do anything anyway.
+fn is_own(client: &Client) -> bool {
+    &*client.user == "pgbouncer"
+        && matches!(client.peer, Some(Peer::Unix { uid, .. }) if uid == corun_net::users::own_user_id())
+}
+
 /// What every client that gets in is told: the protocol, parameters by name, and its key.
 fn welcome<'a>(
-    client: &mut Client,
+    client: &Client,
     entrance: &Entrance,
-    random: &dyn SecureRandom,
     parameters: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
@@ -557,13 +612,6 @@ fn welcome<'a>(
         );
     }
     build::authentication_ok(&mut out);
-    // Protocol 3.2 allows secrets nobody can guess in a lifetime.
-    let bytes = if minor >= 2 { 32 } else { 4 };
-    let mut secret = vec![0; bytes];
-    if random.fill(&mut secret).is_err() {
-        secret.clear();
-    }
-    client.secret = secret;
     for (name, value) in parameters {
         build::parameter_status(&mut out, name, value);
     }

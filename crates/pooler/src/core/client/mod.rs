@@ -25,12 +25,13 @@ use corun_net::reactor::{Peer, Token};
 use crate::auth::Authenticator;
 use crate::core::client::wait::Wait;
 use crate::core::heavy_queue::Turn;
+use crate::core::listen::Listens;
 use crate::core::server::transport::Transport;
 use crate::session::catalogue::Effects;
 use crate::session::prepared::ClientStatements;
 use crate::session::settings::Settings;
 use crate::understand::{Pins, Understood};
-use crate::wire::startup::Startup;
+use crate::wire::startup::{Kind, Startup};
 
 /// Logs what becomes of a client, with who it is.
 macro_rules! log_client {
@@ -70,6 +71,7 @@ pub(in crate::core) enum Phase {
 #[derive(Debug)]
 pub(in crate::core) struct Entrance {
     pub startup: Startup,
+    pub kind: Kind,
     pub method: crate::auth::Method,
     /// Map of names that its rule names.
     pub map: Option<String>,
@@ -145,6 +147,8 @@ pub(in crate::core) struct Client {
     pub secret: Vec<u8>,
     /// May change things on the console.
     pub admin: bool,
+    /// It came when the process took clients no more: for cancel requests, or the console.
+    pub cancels_only: bool,
     /// Counted among its pool's clients.
     pub counted: bool,
     pub asked_for_tls: AskedForTls,
@@ -167,6 +171,8 @@ pub(in crate::core) struct Client {
     pub place: Option<Place>,
     /// It was told that its transaction block has begun, and no server knows of it yet: the text that began it.
     pub begun: Option<Box<Begun>>,
+    /// What a hub listens to for it.
+    pub listens: Option<Box<Listens>>,
     // Who serves it.
     pub server: Option<usize>,
     pub wait: Wait,

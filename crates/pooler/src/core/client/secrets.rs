@@ -5,6 +5,8 @@ use std::sync::Arc;
 use corun_net::reactor::Reactor;
 
 use crate::auth::{Lookup, Secret};
+use crate::config::CONSOLES;
+use crate::core::client::log_client;
 use crate::core::event_loop::EventLoop;
 use crate::core::server::Question;
 use crate::core::shared::Login;
@@ -27,7 +29,8 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         if failed {
-            let refusal = Refusal::new(code::CANNOT_CONNECT, "could not look up the user")
+            let refusal = Refusal::new(code::CANNOT_CONNECT, "bouncer config error")
+                .detail("The user could not be looked up.")
                 .hint("The pooler's log says why auth_query failed.");
             return self.refuse_client(reactor, index, &refusal);
         }
@@ -51,29 +54,59 @@ impl<R: Reactor> EventLoop<R> {
         self.authenticate(reactor, index, entrance, lookup);
     }
 
-    /// Asks a server for a user's secret. `false`: nobody is there to be asked.
-    pub(in crate::core) fn ask_for_secret(&mut self, reactor: &mut R, index: usize) -> bool {
+    /// Asks a server for a user's secret. `Ok(false)`: nobody is there to be asked.
+    ///
+    /// # Errors
+    /// With what the client is told when the database that is to be asked cannot be.
+    pub(in crate::core) fn ask_for_secret(&mut self, reactor: &mut R, index: usize) -> Result<bool, Refusal> {
         let Some(client) = self.clients.get(index) else {
-            return false;
+            return Ok(false);
         };
-        let Some(effective) = self.files.effective(&client.database, &client.user) else {
-            return false;
+        let proxy = &self.files.config.proxy;
+        let (auth_user, auth_query, auth_dbname) = match self.files.effective(&client.database, &client.user)
+        {
+            Some(effective) => (
+                effective.auth_user.clone(),
+                effective.auth_query.clone(),
+                effective.auth_dbname.clone(),
+            ),
+            // The console is in no database of its own.
+            None if CONSOLES.contains(&&*client.database) && proxy.auth_dbname.is_some() => (
+                proxy.auth_user.clone(),
+                proxy.auth_query.clone(),
+                proxy.auth_dbname.clone(),
+            ),
+            None => return Ok(false),
         };
-        let Some(auth_user) = effective.auth_user.clone() else {
-            return false;
+        let Some(auth_user) = auth_user else {
+            return Ok(false);
         };
-        let database: Arc<str> = match &effective.auth_dbname {
-            Some(name) => name.as_str().into(),
+        let wrong = || Refusal::new(code::CONFIG_FILE, "bouncer config error");
+        let database: Arc<str> = match auth_dbname {
+            Some(name) if CONSOLES.contains(&&*name) => {
+                log_client!(
+                    client,
+                    "cannot use the reserved \"{name}\" database as an auth_dbname"
+                );
+                return Err(wrong());
+            }
+            Some(name) if self.files.effective(&name, &auth_user).is_none() => {
+                log_client!(client, "authentication database \"{name}\" is not configured");
+                return Err(wrong());
+            }
+            Some(name) => name.into(),
             None => Arc::clone(&client.database),
         };
-        let user: Arc<str> = auth_user.as_str().into();
+        if self.shared.stopped.lock().disabled.contains(&*database) {
+            let what = format!("authentication database \"{database}\" is disabled");
+            return Err(Refusal::new(code::INVALID_CATALOG, what));
+        }
+        let user: Arc<str> = auth_user.into();
         let question = Question::Secret {
             client: index,
             id: client.id,
         };
-        let sql = effective
-            .auth_query
-            .replace("$1", &crate::session::settings::literal(&client.user));
-        self.ask_server(reactor, &database, &user, 0, question, sql)
+        let sql = auth_query.replace("$1", &crate::session::settings::literal(&client.user));
+        Ok(self.ask_server(reactor, &database, &user, 0, question, sql))
     }
 }

@@ -12,14 +12,23 @@ use crate::core::event_loop::EventLoop;
 use crate::core::server::Server;
 use crate::session::settings::Settings;
 use crate::wire::error::{Refusal, code};
+use crate::wire::startup::Kind;
 
-/// Settings that only take effect while a server process starts, or that are none of a client's.
-const NOT_AT_START: [&str; 4] = [
+/// Settings that only take effect while a server process starts, or that are none of a client's. PostgreSQL knows `user`, `database` and
+/// `replication` by these very letters and outside of `options` only; what is sent to a server is sent in small letters.
+const NOT_AT_START: [&str; 8] = [
+    "user",
+    "database",
+    "options",
+    REPLICATION_PARAMETER,
     "session_authorization",
     "is_superuser",
     "local_preload_libraries",
     "session_preload_libraries",
 ];
+
+/// What a client asks for that wants the log streamed, or to talk to what streams it.
+pub(in crate::core) const REPLICATION_PARAMETER: &str = "replication";
 
 /// What a client's name for itself is called. Where connections are used again it decides nothing: programs that are named otherwise
 /// could share none.
@@ -105,7 +114,7 @@ impl<R: Reactor> EventLoop<R> {
             )
             .hint("Name it in ignore_startup_parameters to have it dropped.")
         };
-        let mut set = |name: &str, value: &str| {
+        let set = |settings: &mut Settings, name: &str, value: &str| {
             if ignored(name) {
                 return Ok(());
             }
@@ -117,18 +126,26 @@ impl<R: Reactor> EventLoop<R> {
         };
         for (name, value) in &entrance.startup.parameters {
             match name.as_str() {
-                "user" | "database" | "replication" => {}
+                "user" | "database" | REPLICATION_PARAMETER => {}
                 name if name.starts_with("_pq_.") => {}
                 "options" if ignored("options") => {}
                 "options" => {
                     for (name, value) in
-                        options(value).map_err(|word| refused(&format!("options ({word})")))?
+                        options(value).map_err(|word| {
+                            let what = "unsupported options startup parameter: only '-c config=val' and '--config=val' are allowed";
+                            Refusal::new(code::PROTOCOL_VIOLATION, what).detail(format!("It has {word}."))
+                        })?
                     {
-                        set(&name, &value)?;
+                        set(&mut settings, &name, &value)?;
                     }
                 }
-                name => set(name, value)?,
+                name => set(&mut settings, name, value)?,
             }
+        }
+        match entrance.kind {
+            Kind::Queries => {}
+            Kind::Physical => settings.set(REPLICATION_PARAMETER, "true"),
+            Kind::Logical => settings.set(REPLICATION_PARAMETER, "database"),
         }
         if proxy.application_name_add_host {
             let name = settings.text(APPLICATION_NAME).unwrap_or("app").to_owned();

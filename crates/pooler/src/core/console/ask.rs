@@ -12,7 +12,8 @@ use std::time::Duration;
 use corun_net::reactor::Reactor;
 use parking_lot::Mutex;
 
-use crate::admin::{PreparedRow, QueryRow, SplitRow};
+use crate::admin::{PeerPoolRow, PreparedRow, QueryRow, SplitRow};
+use crate::core::client::Phase;
 use crate::core::console::look::{ClientView, PoolView, ServerView};
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::memory::Buffers;
@@ -70,6 +71,8 @@ pub(crate) enum Tell {
     Thread(SyncSender<()>),
     /// The first loop, which logs what was counted.
     Log,
+    /// Nobody waits for it.
+    Nobody,
 }
 
 /// What one loop has to say.
@@ -96,6 +99,7 @@ pub(crate) struct Part {
     pub buffers: Buffers,
     pub prepared: Vec<PreparedRow>,
     pub queries: Vec<QueryRow>,
+    pub peers: Vec<PeerPoolRow>,
     /// Things done, by orders that do something: clients or servers found.
     pub touched: usize,
 }
@@ -164,6 +168,7 @@ impl<R: Reactor> EventLoop<R> {
                     let _ = sender.try_send(());
                 }
                 Tell::Log => self.shared.tell(0, Message::Counted(answers)),
+                Tell::Nobody => {}
             }
         }
     }
@@ -219,7 +224,8 @@ impl<R: Reactor> EventLoop<R> {
                 let clients: Vec<usize> = self
                     .clients
                     .iter()
-                    .filter(|(_, client)| client.counted && named(name, &client.database))
+                    .filter(|(_, client)| client.counted && !matches!(client.phase, Phase::Console))
+                    .filter(|(_, client)| named(name, &client.database))
                     .map(|(index, _)| index)
                     .collect();
                 for &client in &clients {
@@ -244,7 +250,7 @@ impl<R: Reactor> EventLoop<R> {
                     let pool = self.pools.get_mut(server.pool);
                     if pool.is_some_and(|pool| named(name, &pool.key.database)) {
                         touched += 1;
-                        server.life.closing = Some("RECONNECT");
+                        server.life.closing = Some("database configuration changed");
                     }
                 }
                 for (_, pool) in &mut self.pools {
@@ -253,11 +259,15 @@ impl<R: Reactor> EventLoop<R> {
                 touched
             }
             Order::Drain => {
-                self.drain(reactor);
+                self.begin_to_end(reactor, false);
                 0
             }
-            Order::Shutdown { at_once } => {
-                self.shut_down(reactor, *at_once);
+            Order::Shutdown { at_once: true } => {
+                self.stop(reactor, true);
+                0
+            }
+            Order::Shutdown { at_once: false } => {
+                self.begin_to_end(reactor, true);
                 0
             }
         }

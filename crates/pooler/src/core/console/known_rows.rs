@@ -1,11 +1,12 @@
 //! Rows of the console and the metrics about what is known beside connections: databases, statements, names of hosts, errors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::admin::{DatabaseRow, DnsHostRow, PreparedRow, database_rows};
+use crate::admin::{DatabaseRow, DnsHostRow, PeerRow, PreparedRow, UserRow, database_rows, user_row};
 use crate::config::Config;
 use crate::core::console::ask::Part;
 use crate::core::console::stopped::Stopped;
+use crate::core::peers;
 use crate::core::route::resolve::KnownName;
 
 /// `SHOW DATABASES`.
@@ -30,6 +31,22 @@ pub(in crate::core) fn databases(parts: &[Part], config: &Config, stopped: &Stop
     rows
 }
 
+/// `SHOW USERS`.
+pub(in crate::core) fn users(parts: &[Part], config: &Config, names: BTreeSet<String>) -> Vec<UserRow> {
+    let row = |name: String| {
+        let servers = parts.iter().flat_map(|part| &part.servers);
+        let clients = parts.iter().flat_map(|part| &part.clients);
+        UserRow {
+            current_connections: servers.filter(|server| server.user == name).count() as u64,
+            current_client_connections: clients
+                .filter(|client| client.is_in() && *client.user == *name)
+                .count() as u64,
+            ..user_row(config, name)
+        }
+    };
+    names.into_iter().map(row).collect()
+}
+
 /// `SHOW PREPARED`: event loops share statements, and each tells of its own clients and servers.
 pub(in crate::core) fn prepared(parts: &[Part]) -> Vec<PreparedRow> {
     let mut all: BTreeMap<&str, PreparedRow> = BTreeMap::new();
@@ -46,6 +63,20 @@ pub(in crate::core) fn prepared(parts: &[Part]) -> Vec<PreparedRow> {
     let mut rows: Vec<PreparedRow> = all.into_values().collect();
     rows.sort_by(|a, b| b.bind_count.cmp(&a.bind_count).then_with(|| a.name.cmp(&b.name)));
     rows
+}
+
+/// `SHOW PEERS`.
+pub(in crate::core) fn peers(config: &Config) -> Vec<PeerRow> {
+    let row = |id: u16| {
+        let peer = config.peers.get(&id.to_string())?;
+        Some(PeerRow {
+            peer_id: u64::from(id),
+            host: peer.host.clone(),
+            port: u64::from(peer.port),
+            pool_size: u64::from(peer.pool_size.unwrap_or(config.proxy.default_pool_size)),
+        })
+    };
+    peers::ids(config).into_iter().filter_map(row).collect()
 }
 
 /// `SHOW DNS_HOSTS`.

@@ -12,6 +12,9 @@ use crate::core::console::statistics::{Times, Totals};
 use crate::core::event_loop::EventLoop;
 use crate::core::server::pin_names;
 
+/// The state of a server that listens for clients.
+pub(super) const LISTENS: &str = "listen";
+
 /// A client as others may see it.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientView {
@@ -30,6 +33,13 @@ pub(crate) struct ClientView {
     pub prepared: usize,
     pub tls: String,
     pub buffer: BufferView,
+}
+
+impl ClientView {
+    /// Whether it has proved who it is.
+    pub fn is_in(&self) -> bool {
+        self.state != "login"
+    }
 }
 
 /// What is kept for a connection, in bytes.
@@ -153,6 +163,8 @@ impl<R: Reactor> EventLoop<R> {
                     .unwrap_or_default(),
                 state: if !server.is_ready() {
                     "login"
+                } else if server.stages.hub.is_some() {
+                    LISTENS
                 } else if server.is_used() {
                     "active"
                 } else if server.process.cancels.under_way() > 0 {
@@ -209,6 +221,7 @@ impl<R: Reactor> EventLoop<R> {
             pools: self.look_at_pools(),
             splits: self.look_at_splits(),
             buffers: self.buffers(reactor),
+            peers: self.look_at_peers(),
             ..Part::default()
         }
     }
@@ -236,6 +249,9 @@ impl<R: Reactor> EventLoop<R> {
                 ..PoolView::default()
             };
             for (_, server) in mine {
+                if server.stages.hub.is_some() {
+                    continue;
+                }
                 let works = server.is_used();
                 view.servers_active += usize::from(works);
                 view.servers_cancelled += usize::from(!works && server.process.cancels.under_way() > 0);

@@ -1,12 +1,14 @@
 //! Metrics for Prometheus: a thread that answers scrapes, one after the other, beside the event loops.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use corun_net::reactor::Listener;
 
 use crate::admin::{HttpRequest, Latencies, Snapshot, prometheus, response};
 use crate::core::console::ask::{Answers, Order, Part, Tell};
@@ -15,54 +17,83 @@ use crate::core::console::rows;
 use crate::core::console::statistics::Times;
 use crate::core::ranges::range_rows;
 use crate::core::shared::Shared;
+use crate::core::shutdown::HANDSHAKES;
 
 /// How long a scraper may take to ask, and how long the event loops may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Time between two looks at whether the proxy ends.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Starts the thread. It ends with the proxy.
+/// Starts the thread. It ends with the proxy, or before, where another process may listen at the same address.
 ///
 /// # Errors
-/// When the address is taken, or there is no thread.
-pub(in crate::core) fn serve(
-    address: SocketAddr,
-    shared: Arc<Shared>,
-) -> io::Result<(SocketAddr, JoinHandle<()>)> {
-    let listener = TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    let local = listener.local_addr()?;
-    let began = Instant::now();
+/// When there is no thread.
+pub(in crate::core) fn serve(listener: Listener, shared: Arc<Shared>) -> io::Result<JoinHandle<()>> {
+    shared.metrics_listen.store(true, Ordering::Relaxed);
     let run = move || {
-        while !shared.stopping.load(Ordering::Relaxed) {
-            match listener.accept() {
-                Ok((stream, _)) => {
-                    if let Err(error) = scrape(stream, &shared, began) {
-                        tracing::debug!(%error, "a scrape of the metrics failed");
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(LOOK),
-                Err(error) => {
-                    tracing::warn!(%error, "metrics: a connection could not be accepted");
-                    std::thread::sleep(LOOK);
+        // Whatever ends the thread.
+        let told = Told(Arc::clone(&shared));
+        accept(&listener, &shared);
+        drop(listener);
+        drop(told);
+    };
+    std::thread::Builder::new()
+        .name("corun-metrics".to_owned())
+        .spawn(run)
+}
+
+/// Says when it goes that nobody asks for metrics here any more.
+struct Told(Arc<Shared>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.0.metrics_listen.store(false, Ordering::Relaxed);
+    }
+}
+
+fn accept(listener: &Listener, shared: &Arc<Shared>) {
+    let Listener::Tcp(connections) = listener else {
+        return;
+    };
+    let began = Instant::now();
+    let mut last = None;
+    while !shared.stopping.load(Ordering::Relaxed) {
+        if last.is_none() && shared.ending.load(Ordering::Relaxed) {
+            let _ = listener.drop_syns();
+            last = Some(Instant::now() + HANDSHAKES);
+        }
+        // Those who still wait have waited for others that said nothing.
+        if last.is_some_and(|last| Instant::now() > last + PATIENCE) {
+            return;
+        }
+        match connections.accept() {
+            Ok((stream, _)) => {
+                if let Err(error) = scrape(stream, shared, began) {
+                    tracing::debug!(%error, "a scrape of the metrics failed");
                 }
             }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if last.is_some_and(|last| Instant::now() > last) {
+                    return;
+                }
+                std::thread::sleep(LOOK);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "metrics: a connection could not be accepted");
+                std::thread::sleep(LOOK);
+            }
         }
-    };
-    let thread = std::thread::Builder::new()
-        .name("corun-metrics".to_owned())
-        .spawn(run)?;
-    Ok((local, thread))
+    }
 }
 
 /// Answers one request.
 fn scrape(mut stream: TcpStream, shared: &Arc<Shared>, began: Instant) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
-    let until = Instant::now() + PATIENCE;
+    // For the question and, once more, for the answer.
+    let mut until = Instant::now() + PATIENCE;
     let answer = loop {
         match HttpRequest::read(&bytes) {
             HttpRequest::Incomplete if Instant::now() > until => return Err(io::ErrorKind::TimedOut.into()),
@@ -74,7 +105,18 @@ fn scrape(mut stream: TcpStream, shared: &Arc<Shared>, began: Instant) -> io::Re
             HttpRequest::Refused(answer) => break answer,
         }
     };
-    stream.write_all(&answer)
+    until = Instant::now() + PATIENCE;
+    let mut rest = &answer[..];
+    while !rest.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        let written = stream.write(rest)?;
+        rest = &rest[written..];
+    }
+    Ok(())
 }
 
 /// Asks every event loop what there is.

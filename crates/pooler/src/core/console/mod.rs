@@ -17,6 +17,7 @@ pub(in crate::core) mod statistics;
 pub(in crate::core) mod stats_log;
 pub(in crate::core) mod stopped;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -24,16 +25,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use corun_net::reactor::Reactor;
 
 use crate::admin::{
-    Answer, Command, Console, Show, Shutdown, StateRow, Stats, StatsRow, Step, Table, TotalsRow, config_rows,
-    overall, user_rows,
+    Answer, AveragesRow, CLIENT_IDS, Command, Console, Show, Shutdown, StateRow, Stats, StatsRow, Step,
+    Table, TotalsRow, config_rows, overall,
 };
+use crate::config::CONSOLE;
 use crate::core::config_files::ConfigFiles;
 use crate::core::console::ask::{Answers, Order, Part};
+use crate::core::console::look::LISTENS;
 use crate::core::event_loop::EventLoop;
 use crate::core::ranges::range_rows;
 use crate::core::route::resolve::KnownName;
 use crate::wire::error::{Refusal, code};
-use crate::wire::{HEADER_BYTES, header};
+use crate::wire::{HEADER_BYTES, frontend, header};
 
 /// Longest message to the console.
 const MESSAGE_MAX: usize = 16 << 10;
@@ -94,6 +97,9 @@ impl<R: Reactor> EventLoop<R> {
         client.inbox.drain(..head.total);
         client.since = self.now;
         client.transport.send(reactor, &out);
+        if matches!(head.tag, frontend::QUERY | frontend::EXECUTE) {
+            self.shared.console_commands.fetch_add(1, Ordering::Relaxed);
+        }
         match step {
             Step::Next => {}
             Step::End => {
@@ -189,24 +195,21 @@ impl<R: Reactor> EventLoop<R> {
             let message = format!("no such database: {name}");
             return Outcome::Answered(Err(Refusal::new(code::INVALID_CATALOG, message)));
         }
-        let refused = |message: &str, hint: &str| {
-            Outcome::Answered(Err(Refusal::new(code::NOT_SUPPORTED, message).hint(hint)))
-        };
         let shared = Arc::clone(&self.shared);
         let mut stopped = shared.stopped.lock();
         match command {
             Command::Show(Show::Config) => {
                 Outcome::Answered(Ok(Answer::Table(Table::of(&config_rows(&self.files.config)))))
             }
-            Command::Show(Show::Fds) => refused(
-                "file descriptors are not shown",
-                "SHOW SOCKETS has the connections; the system has the numbers in /proc/PID/fd.",
-            ),
             Command::Pause(name) => {
                 if !stopped.pause(name.as_deref()) {
                     return Outcome::Answered(Err(Refusal::new(code::NOT_NOW, "already paused")));
                 }
                 Outcome::Asked(Order::Pause(name.clone()))
+            }
+            Command::Resume(_) if shared.leaving.load(Ordering::Relaxed) => {
+                let refusal = Refusal::new(code::PROTOCOL_VIOLATION, "pooler is shutting down");
+                Outcome::Answered(Err(refusal))
             }
             Command::Resume(name) => {
                 if !stopped.resume(name.as_deref()) {
@@ -230,14 +233,19 @@ impl<R: Reactor> EventLoop<R> {
             Command::Reconnect(name) => Outcome::Asked(Order::Reconnect(name.clone())),
             Command::Shutdown(Shutdown::WaitForClients) => Outcome::Asked(Order::Drain),
             Command::Shutdown(kind) => {
-                shared.stopping.store(true, Ordering::Relaxed);
                 let at_once = *kind == Shutdown::Immediate;
+                if at_once {
+                    shared.stopping.store(true, Ordering::Relaxed);
+                }
                 Outcome::Asked(Order::Shutdown { at_once })
             }
-            Command::Suspend => refused(
-                "SUSPEND is not needed here",
-                "Start the new process with so_reuseport, then SHUTDOWN the old one.",
-            ),
+            // As PAUSE, but it waits for nobody.
+            Command::Suspend => {
+                if !stopped.pause(None) {
+                    return Outcome::Answered(Err(Refusal::new(code::NOT_NOW, "already paused")));
+                }
+                Outcome::Asked(Order::Pause(None))
+            }
             Command::Reload => Outcome::Answered(self.reload()),
             Command::Set { key, value } => Outcome::Answered(self.set(key, value)),
             Command::Show(Show::Prepared) => Outcome::Asked(Order::Prepared),
@@ -256,15 +264,23 @@ impl<R: Reactor> EventLoop<R> {
         };
         match ConfigFiles::load(file) {
             Ok((files, findings)) => {
-                for finding in findings {
-                    tracing::warn!("{finding}");
+                let mut notices = Vec::new();
+                let warnings = findings.iter().map(ToString::to_string);
+                for warning in warnings.chain(files.warnings.iter().cloned()) {
+                    tracing::warn!("{warning}");
+                    notices.push(match warning.split_once("\nhint: ") {
+                        Some((what, hint)) => Refusal::new(code::SUCCESS, what).hint(hint),
+                        None => Refusal::new(code::SUCCESS, warning),
+                    });
                 }
                 for key in self.files.config.restart_needed(&files.config) {
                     tracing::warn!(key, "the changed setting takes effect at the next start");
+                    let text = format!("\"{key}\" changed, takes effect at the next start");
+                    notices.push(Refusal::new(code::SUCCESS, text));
                 }
                 self.shared.open_heavy_queue(&files.config);
                 self.shared.change_config(Arc::new(files));
-                Ok(Answer::Done)
+                Ok(Answer::Noticed(notices))
             }
             Err(error) => {
                 tracing::error!("the configuration was not reloaded: {error}");
@@ -290,7 +306,8 @@ impl<R: Reactor> EventLoop<R> {
         let show = match command {
             Command::Show(show) => *show,
             Command::KillClient(_) if parts.iter().all(|part| part.touched == 0) => {
-                return Err(Refusal::new(code::UNDEFINED_OBJECT, "no such client"));
+                // In PgBouncer's words and with its code.
+                return Err(Refusal::new(code::PROTOCOL_VIOLATION, "client not found").hint(CLIENT_IDS));
             }
             _ => return Ok(Answer::Done),
         };
@@ -313,13 +330,18 @@ impl<R: Reactor> EventLoop<R> {
                 };
                 Table::of(&rows::hosts(parts, config, status, self.shared.started.elapsed()))
             }
-            Show::Lists => Table::of(&rows::lists(parts, config, &self.names())),
+            Show::Lists => Table::of(&rows::lists(
+                parts,
+                config,
+                self.users(parts).len(),
+                &self.names(),
+            )),
             Show::Memory => Table::of(&rows::memory(parts)),
             Show::Databases => {
                 let stopped = self.shared.stopped.lock();
                 Table::of(&known_rows::databases(parts, config, &stopped))
             }
-            Show::Users => self.users(parts),
+            Show::Users => Table::of(&known_rows::users(parts, config, self.users(parts))),
             Show::State => self.state(),
             Show::Stats | Show::StatsTotals | Show::StatsAverages | Show::Totals => self.stats(show, parts),
             Show::Cohorts => Table::of(&rows::cohorts(parts)),
@@ -344,14 +366,13 @@ impl<R: Reactor> EventLoop<R> {
             Show::Queue => Table::of(&self.shared.heavy_queue.queue(self.heavy_queue_now_ns())),
             Show::HeavyQueue => Table::of(&self.shared.heavy_queue.slowdowns()),
             Show::DnsHosts => Table::of(&known_rows::dns_hosts(&self.names())),
+            Show::Peers => Table::of(&known_rows::peers(config)),
+            Show::PeerPools => {
+                let rows: Vec<_> = parts.iter().flat_map(|part| part.peers.clone()).collect();
+                Table::of(&rows)
+            }
             // The console answers these by itself.
-            Show::Help
-            | Show::Config
-            | Show::Fds
-            | Show::DnsZones
-            | Show::Peers
-            | Show::PeerPools
-            | Show::Version => {
+            Show::Help | Show::Config | Show::DnsZones | Show::Version => {
                 return Ok(Answer::Done);
             }
         }))
@@ -362,16 +383,24 @@ impl<R: Reactor> EventLoop<R> {
         self.shared.resolver.known(self.files.names_kept())
     }
 
-    fn users(&self, parts: &[Part]) -> Table {
-        let mut rows = user_rows(&self.files.config);
-        for row in &mut rows {
-            let servers = parts.iter().flat_map(|part| &part.servers);
-            row.current_connections = servers.filter(|server| server.user == row.name).count() as u64;
-            let clients = parts.iter().flat_map(|part| &part.clients);
-            row.current_client_connections =
-                clients.filter(|client| *client.user == *row.name).count() as u64;
-        }
-        Table::of(&rows)
+    /// Users of the files, those that `auth_query` found, and those that are connected.
+    fn users(&self, parts: &[Part]) -> BTreeSet<String> {
+        let mut users: BTreeSet<String> = self.files.config.users.keys().cloned().collect();
+        users.extend(self.files.users.names().map(str::to_owned));
+        users.extend(self.shared.users_with_secret());
+        let clients = parts.iter().flat_map(|part| &part.clients);
+        users.extend(
+            clients
+                .filter(|client| client.is_in())
+                .map(|client| client.user.to_string()),
+        );
+        let servers = parts.iter().flat_map(|part| &part.servers);
+        users.extend(
+            servers
+                .filter(|server| server.state != "login")
+                .map(|server| server.user.clone()),
+        );
+        users
     }
 
     fn state(&self) -> Table {
@@ -389,7 +418,15 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Averages are since the counters were last put aside, which is done when they are older than `stats_period`.
     fn stats(&self, show: Show, parts: &[Part]) -> Table {
-        let all = rows::stats(parts);
+        let mut all = rows::stats(parts);
+        // Each command is one query and one transaction.
+        let commands = self.shared.console_commands.load(Ordering::Relaxed);
+        let own = Stats {
+            xact_count: commands,
+            query_count: commands,
+            ..Stats::default()
+        };
+        all.insert(CONSOLE.to_owned(), own);
         let mut earlier = self.shared.earlier.lock();
         let period = self.now.saturating_sub(earlier.0);
         let since = |name: &str, now: &Stats| now.since(earlier.1.get(name).unwrap_or(&Stats::default()));
@@ -404,9 +441,8 @@ impl<R: Reactor> EventLoop<R> {
                 Table::of(&all.iter().map(row).collect::<Vec<_>>())
             }
             Show::StatsAverages => {
-                let row = |(name, total): (&String, &Stats)| {
-                    TotalsRow::of(name, &since(name, total).averages(period))
-                };
+                let row =
+                    |(name, total): (&String, &Stats)| AveragesRow::of(name, &since(name, total), period);
                 Table::of(&all.iter().map(row).collect::<Vec<_>>())
             }
             _ => {
@@ -445,7 +481,10 @@ fn is_over(command: &Command, parts: &[Part], looked: bool) -> bool {
     let mut servers = parts.iter().flat_map(|part| &part.servers);
     match command {
         // Every server has gone.
-        Command::Pause(name) => looked && !servers.any(|server| of(name, &server.database)),
+        // Those that listen for clients are no clients'.
+        Command::Pause(name) => {
+            looked && !servers.any(|server| of(name, &server.database) && server.state != LISTENS)
+        }
         // Those that must go have.
         Command::WaitClose(name) => !servers.any(|server| server.closing && of(name, &server.database)),
         _ => true,

@@ -1,6 +1,6 @@
 //! Rows of the console out of what the event loops have told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::admin::{
@@ -175,6 +175,7 @@ macro_rules! socket {
             r#type: row.r#type,
             user: row.user,
             database: row.database,
+            replication: row.replication,
             state: format!(concat!($kind, "_{}"), row.state),
             addr: row.addr,
             port: row.port,
@@ -190,11 +191,14 @@ macro_rules! socket {
             remote_pid: row.remote_pid,
             tls: row.tls,
             application_name: row.application_name,
-            pkt_avail: buffer.received as u64,
+            prepared_statements: row.prepared_statements,
+            id: row.id,
+            recv_pos: buffer.received as u64,
             pkt_remain: buffer.to_come as u64,
+            pkt_avail: buffer.received as u64,
             send_avail: buffer.to_send as u64,
             paused: buffer.paused,
-            id: row.id,
+            ..SocketRow::default()
         }
     }};
 }
@@ -286,13 +290,20 @@ pub(in crate::core) fn cohorts(parts: &[Part]) -> Vec<CohortRow> {
 }
 
 /// `SHOW LISTS`.
-pub(in crate::core) fn lists(parts: &[Part], config: &Config, names: &[KnownName]) -> Vec<ListRow> {
+pub(in crate::core) fn lists(
+    parts: &[Part],
+    config: &Config,
+    users: usize,
+    names: &[KnownName],
+) -> Vec<ListRow> {
     let clients = parts.iter().flat_map(|part| &part.clients);
     let login = clients.clone().filter(|client| client.state == "login").count();
     [
         ("databases", config.databases.len() + 1),
-        ("users", config.users.len()),
+        ("users", users),
+        ("peers", 0),
         ("pools", pools(parts).len()),
+        ("peer_pools", 0),
         ("free_clients", 0),
         ("used_clients", clients.count() - login),
         ("login_clients", login),
@@ -334,8 +345,8 @@ pub(in crate::core) fn memory(parts: &[Part]) -> Vec<MemoryRow> {
     .to_vec()
 }
 
-/// `SHOW HOSTS`: where the databases of the file are, and how many connections lead there. `status` tells of a database's
-/// hosts in their order, those of `host` first, where they are probed; bans count from `now`.
+/// `SHOW HOSTS`: where the databases of the file are, and those with a pool that `*` stands for, and how many connections lead
+/// there. `status` tells of a database's hosts in their order, those of `host` first, where they are probed; bans count from `now`.
 pub(in crate::core) fn hosts(
     parts: &[Part],
     config: &Config,
@@ -343,20 +354,23 @@ pub(in crate::core) fn hosts(
     now: Duration,
 ) -> Vec<HostRow> {
     let mut rows = Vec::new();
-    for name in config.databases.keys() {
-        let Some(effective) = config.effective_database(name, "") else {
+    let pools = parts.iter().flat_map(|part| &part.pools);
+    let mut names: BTreeSet<&str> = pools.map(|pool| &*pool.database).collect();
+    names.extend(config.databases.keys().map(String::as_str));
+    for name in names {
+        let Some((hosts, replicas)) = config.endpoints(name) else {
             continue;
         };
         let status = status(name);
-        for (at, endpoint) in effective.hosts.iter().chain(&effective.replicas).enumerate() {
+        for (at, endpoint) in hosts.iter().chain(&replicas).enumerate() {
             let mut row = HostRow {
-                database: name.clone(),
+                database: name.to_owned(),
                 host: endpoint.host.to_string(),
                 port: u64::from(endpoint.port),
                 role: "unknown".to_owned(),
                 state: "unknown".to_owned(),
                 servers: connections(parts, name, endpoint),
-                query_count: queries(parts, name, effective.replicas.is_empty(), at),
+                query_count: queries(parts, name, replicas.is_empty(), at),
                 ..HostRow::default()
             };
             if let Some(status) = status.get(at) {

@@ -17,7 +17,7 @@ use crate::core::pool::{Pool, Waiting};
 use crate::core::server::{Server, TaskKind};
 use crate::core::stages::Halt;
 use crate::session::settings;
-use crate::understand::{Access, Shape, Understood};
+use crate::understand::{Access, Pins, Shape, Understood};
 
 impl<R: Reactor> EventLoop<R> {
     /// Gives a client a server, or puts it in the queue.
@@ -37,7 +37,11 @@ impl<R: Reactor> EventLoop<R> {
         let understood = request
             .first
             .understood(client, &mut self.classifier, request.bytes);
-        client.sequences |= understood.is_some_and(|understood| reads_sequences(understood));
+        let calls = |name| understood.is_some_and(|understood| calls(understood, name));
+        client.sequences |= calls("lastval") || calls("currval");
+        if let Some(listens) = &mut client.listens {
+            listens.shows = calls("pg_listening_channels");
+        }
         let shape = understood.map_or(Shape::UNKNOWN, |understood| understood.shape);
         if !pool.paused
             && !pool.gone
@@ -69,12 +73,7 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(refusal) = pool.refusal(!client.is_ready()) {
             return self.refuse_client(reactor, index, &refusal);
         }
-        if let Some((refusal, until)) = &pool.failed
-            && self.now < *until
-            && pool.all.servers() == 0
-            && pool.effective.replicas.is_empty()
-        {
-            let refusal = refusal.clone();
+        if let Some(refusal) = pool.failing(self.now).cloned() {
             return self.refuse_client(reactor, index, &refusal);
         }
         client.wait.place = WaitsIn::Pool(pool_index);
@@ -118,6 +117,7 @@ impl<R: Reactor> EventLoop<R> {
         server.query.transaction_since = self.now;
         server.query.since = self.now;
         server.reading.errors = 0;
+        server.reading.undone = 0;
         server.query.running = Running::Nothing;
         server.query.came = Some(match client.wait.pool() {
             Some(_) => client.wait.since,
@@ -171,6 +171,11 @@ impl<R: Reactor> EventLoop<R> {
             server.start(reactor, TaskKind::Check, "DISCARD SEQUENCES");
             return false;
         }
+        if let Some(sql) = client.listens.as_mut().and_then(|listens| listens.shown_by()) {
+            client.pins |= Pins::LISTEN;
+            server.start(reactor, TaskKind::Check, &sql);
+            return false;
+        }
         if !client.is_ready() {
             self.greet_from_server(reactor, index, server_index);
             return false;
@@ -222,8 +227,7 @@ pub(in crate::core) fn pick(
     }
 }
 
-/// Whether a text may ask for the last number of a sequence.
-fn reads_sequences(understood: &Understood) -> bool {
-    let names = |name: &str| understood.names.binary_search_by(|own| (**own).cmp(name)).is_ok();
-    names("lastval") || names("currval")
+/// Whether a text may call this function.
+fn calls(understood: &Understood, name: &str) -> bool {
+    understood.names.binary_search_by(|own| (**own).cmp(name)).is_ok()
 }

@@ -21,7 +21,7 @@ impl<R: Reactor> EventLoop<R> {
         };
         let lifetime = pool.effective.server_lifetime;
         let old = self.now.saturating_sub(server.life.created) >= lifetime && server.life.used;
-        if let Some(why) = server.life.closing.or(old.then_some("server_lifetime")) {
+        if let Some(why) = server.life.closing.or(old.then_some("server lifetime over")) {
             return self.close_server(reactor, index, why);
         }
         if server.process.cancels.under_way() > 0 {
@@ -42,6 +42,9 @@ impl<R: Reactor> EventLoop<R> {
             return self.close_server(reactor, index, "PAUSE");
         }
         let of = server.pool;
+        if !self.questions.is_empty() && self.becomes_hub(reactor, index, of) {
+            return;
+        }
         if self.goes_elsewhere(reactor, index, of) {
             return;
         }

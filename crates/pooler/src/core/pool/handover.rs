@@ -182,7 +182,7 @@ impl<R: Reactor> EventLoop<R> {
         let pool = &mut self.pools[index];
         pool.servers += 1;
         if effective.moves(&pool.effective) {
-            server.life.closing = Some("settings of the database changed");
+            server.life.closing = Some("database configuration changed");
         } else if reconnects < self.reconnects {
             server.life.closing = Some("RECONNECT");
         }
@@ -248,7 +248,7 @@ impl<R: Reactor> EventLoop<R> {
                 .map_or(Duration::MAX, |server| server.life.since)
         };
         if let Some(oldest) = free.min_by_key(since) {
-            self.close_server(reactor, oldest, "another pool needs the connection");
+            self.close_server(reactor, oldest, "evicted");
             return true;
         }
         // One on which a client only lingers is free soon.

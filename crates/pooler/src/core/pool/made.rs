@@ -41,13 +41,20 @@ impl<R: Reactor> EventLoop<R> {
         if let Some(pool) = known.filter(|&pool| self.pools.get(pool).is_some_and(|pool| !pool.gone)) {
             return Ok(pool);
         }
-        let Some(effective) = self.files.effective_as(database, user) else {
-            return Err(Refusal::new(
-                code::INVALID_CATALOG,
-                format!("database \"{database}\" does not exist"),
-            )
-            .hint("The pooler's configuration names neither this database nor \"*\"."));
+        let Some(effective) = self.files.effective_of(&key) else {
+            return Err(
+                Refusal::new(code::INVALID_CATALOG, format!("no such database: {database}"))
+                    .hint("The pooler's configuration names neither this database nor \"*\"."),
+            );
         };
+        if effective.wildcard
+            && !self
+                .pools
+                .iter()
+                .any(|(_, pool)| *pool.key.database == **database)
+        {
+            tracing::info!("registered new auto-database: db={database}");
+        }
         let probe = host & PROBE != 0;
         let (size, reserve) = self.files.sizes(&effective, self.shared.mailboxes.len());
         let pool = self.make_pool(key, effective);

@@ -155,6 +155,13 @@ impl Pool {
         }
     }
 
+    /// Why the last connection failed, while it is too early for the next and nothing else serves.
+    pub fn failing(&self, now: Duration) -> Option<&Refusal> {
+        let (refusal, until) = self.failed.as_ref()?;
+        let hopeless = now < *until && self.all.servers() == 0 && self.effective.replicas.is_empty();
+        hopeless.then_some(refusal)
+    }
+
     /// Whether nobody uses it, nor any connection of its.
     pub fn is_unused(&self) -> bool {
         self.clients == 0 && self.servers == 0 && self.waiting.is_empty()

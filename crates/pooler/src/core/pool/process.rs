@@ -98,6 +98,7 @@ impl ProcessPools {
             state: Mutex::new(State {
                 servers: 0,
                 connecting: 0,
+                beside: 0,
                 hungry: vec![None; self.loops],
             }),
             hungry: AtomicUsize::new(0),
@@ -123,6 +124,8 @@ struct State {
     servers: usize,
     /// Of these, not logged in yet.
     connecting: usize,
+    /// Connections that no client gets: so many more may be made.
+    beside: usize,
     /// Of each loop, what its clients wait for while there is no room for another connection.
     hungry: Vec<Option<Hunger>>,
 }
@@ -145,7 +148,7 @@ impl ProcessPool {
     /// Counts a connection that is to be made, unless there are `most`.
     pub fn open(&self, most: usize) -> bool {
         let mut state = self.state.lock();
-        let room = state.servers < most;
+        let room = state.servers < most.saturating_add(state.beside);
         if room {
             state.servers += 1;
             state.connecting += 1;
@@ -167,15 +170,25 @@ impl ProcessPool {
         state.hungriest(usize::MAX).map(|(_, index)| index)
     }
 
-    /// Connections of all loops, those on their way included.
+    /// Connections of all loops for clients, those on their way included.
     pub fn servers(&self) -> usize {
-        self.state.lock().servers
+        let state = self.state.lock();
+        state.servers.saturating_sub(state.beside)
     }
 
-    /// Of these, those that are logged in.
+    /// One connection more that no client gets, or one less.
+    pub fn one_beside(&self, more: bool) {
+        let mut state = self.state.lock();
+        state.beside = match more {
+            true => state.beside + 1,
+            false => state.beside.saturating_sub(1),
+        };
+    }
+
+    /// Of these, those that are logged in and are for clients.
     pub fn connected_servers(&self) -> usize {
         let state = self.state.lock();
-        state.servers - state.connecting.min(state.servers)
+        state.servers.saturating_sub(state.connecting + state.beside)
     }
 
     /// Clients of a loop wait for a connection and there is no room for one more; `None`: nobody does any more. Returns another loop with a

@@ -3,6 +3,7 @@
 //! [`relay`] steps over message headers. Rows and most else go to the client as they came, in one slice; looked into are only those that
 //! end something, change something, or answer what the client did not ask.
 
+pub(in crate::core) mod again;
 pub(in crate::core) mod change;
 pub(in crate::core) mod expect;
 pub(in crate::core) mod filter;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use corun_net::reactor::Reactor;
 
 use crate::core::client::Client;
+use crate::core::listen;
 use crate::core::reply::expect::Step;
 use crate::core::reply::filter::{AfterReply, Verdict, framed};
 use crate::core::server::cancel::{BY_TIMEOUT, BY_USER};
@@ -46,6 +48,12 @@ pub(in crate::core) struct Received {
     pub owes_less: bool,
     /// The proxy's own query has been answered.
     pub task: Option<Task>,
+    /// What a hub was notified of.
+    pub notifications: Vec<listen::Message>,
+    /// The result of the client's statement with this stamp is another since it was parsed.
+    pub stale: Option<u64>,
+    /// The client's messages, which run again for that.
+    pub again: Option<Vec<u8>>,
     /// What is left to do, in order.
     pub after: Vec<AfterReply>,
 }
@@ -197,7 +205,13 @@ impl<'a, R: Reactor> Way<'a, R> {
                     | backend::COMMAND_COMPLETE
                     | backend::COPY_IN
             )
+            || (tag == backend::NOTIFICATION
+                && self
+                    .client
+                    .as_ref()
+                    .is_some_and(|client| client.listens.is_some()))
             || (tag == backend::ERROR && total <= LOOKED_INTO_MAX)
+            || (tag == backend::PARAMETER_DESCRIPTION && self.server.query.again.is_kept())
             || filter.is_some_and(|filter| filter.needs_whole(tag))
                 && (tag != backend::NOTICE || total <= LOOKED_INTO_MAX);
         let limit = if task { TASK_MESSAGE_MAX } else { LOOKED_INTO_MAX };
@@ -260,7 +274,7 @@ impl<'a, R: Reactor> Way<'a, R> {
             }
             Verdict::Refused { parse_again } => {
                 self.error(None);
-                self.server.reading.errors = self.server.reading.errors.saturating_sub(1);
+                self.unsaid();
                 if let Some(id) = parse_again {
                     self.server.session.statements.forget(id);
                 }
@@ -313,15 +327,28 @@ impl<'a, R: Reactor> Way<'a, R> {
         match tag {
             backend::DATA_ROW => true,
             backend::COMMAND_COMPLETE | backend::EMPTY_QUERY | backend::PORTAL_SUSPENDED => {
+                self.answered();
                 self.server.expects.step_complete(Step::Execute);
                 if matches!(body, b"DEALLOCATE ALL\0" | b"DISCARD ALL\0") {
                     self.discarded();
                 }
+                self.server.reading.undone += u32::from(body == b"ROLLBACK\0");
                 true
             }
             backend::ROW_DESCRIPTION => {
+                self.answered();
                 self.server.expects.step_complete(Step::Describe);
                 true
+            }
+            backend::PARAMETER_DESCRIPTION if passes && self.server.query.again.is_kept() => {
+                self.server.query.again.hold(&self.bytes[self.at..end]);
+                false
+            }
+            backend::READY if let Some(batch) = self.server.query.again.ended() => {
+                self.own_ready(body);
+                self.received.own = true;
+                self.received.again = Some(batch);
+                false
             }
             backend::READY if self.server.expects.swallowed() => {
                 self.own_ready(body);
@@ -336,6 +363,7 @@ impl<'a, R: Reactor> Way<'a, R> {
             backend::PARSE_COMPLETE => !self.server.expects.parse_complete(),
             backend::CLOSE_COMPLETE => !self.server.expects.close_complete(),
             backend::BIND_COMPLETE | backend::NO_DATA => {
+                self.answered();
                 let step = if tag == backend::NO_DATA {
                     Step::Describe
                 } else {
@@ -347,6 +375,17 @@ impl<'a, R: Reactor> Way<'a, R> {
             backend::ERROR => {
                 let passes = passes && !self.server.expects.swallowed();
                 let stamp = self.error(whole.then(|| &self.bytes[self.at..end]));
+                if stamp != 0 && passes && whole && again::is_stale(body) {
+                    self.received.stale = Some(stamp);
+                    if self.server.query.filter.is_none()
+                        && self.server.stages.ticket.is_none()
+                        && self.server.query.again.refused()
+                    {
+                        self.unsaid();
+                        return false;
+                    }
+                }
+                self.answered();
                 if !passes {
                     return false;
                 }
@@ -368,16 +407,30 @@ impl<'a, R: Reactor> Way<'a, R> {
                 }
                 true
             }
-            backend::COPY_IN => {
+            backend::COPY_IN | backend::COPY_BOTH => {
                 self.server.expects.copy_in();
                 self.received.owes_less = true;
                 true
             }
+            backend::NOTIFICATION => self.notified(body, end),
             // Authentication or keys in the middle of a session.
             backend::AUTHENTICATION | backend::KEY_DATA => {
                 self.received.broken = Some("the server sent a message that belongs to the login");
                 false
             }
+            _ => true,
+        }
+    }
+
+    /// A notification, for a client that has this server or for those of a hub. Returns whether the client gets it as it is.
+    fn notified(&mut self, body: &[u8], end: usize) -> bool {
+        if self.server.stages.hub.is_some() {
+            let message = &self.bytes[end - body.len() - HEADER_BYTES..end];
+            self.received.notifications.push(message.into());
+        }
+        let listens = self.client.as_mut().and_then(|client| client.listens.as_mut());
+        match (listens, listen::notification(body)) {
+            (Some(listens), Some((channel, payload))) => listens.by_server(channel, payload),
             _ => true,
         }
     }
@@ -409,6 +462,15 @@ impl<'a, R: Reactor> Way<'a, R> {
         Some(out)
     }
 
+    /// An answer comes: what is under way does not run again.
+    #[inline]
+    fn answered(&mut self) {
+        if self.server.query.again.is_kept() {
+            let held = self.server.query.again.answered();
+            self.send(&held);
+        }
+    }
+
     /// A ReadyForQuery that the client does not get.
     fn own_ready(&mut self, body: &[u8]) {
         if let Some(status) = read::ready(body) {
@@ -416,6 +478,7 @@ impl<'a, R: Reactor> Way<'a, R> {
         }
         self.server.expects.ready();
         self.server.reading.last_error = None;
+        self.answer_ended();
     }
 
     /// Sends this between what goes as it is.
@@ -426,10 +489,18 @@ impl<'a, R: Reactor> Way<'a, R> {
         }
     }
 
+    /// The client does not get the error that just came.
+    fn unsaid(&mut self) {
+        let reading = &mut self.server.reading;
+        reading.errors = reading.errors.saturating_sub(1);
+        reading.undone = reading.undone.saturating_sub(1);
+    }
+
     /// An error came. Returns the stamp of the statement that the refused message named.
     fn error(&mut self, message: Option<&[u8]>) -> u64 {
         self.received.owes_less = true;
         self.server.reading.errors += u32::from(!self.server.expects.swallowed());
+        self.server.reading.undone += u32::from(!self.server.expects.swallowed());
         self.server.stages.failed();
         self.server.reading.last_error = message.map(<[u8]>::to_vec);
         let mut statements = None;
@@ -474,6 +545,7 @@ impl<'a, R: Reactor> Way<'a, R> {
         received.queries += 1;
         received.query_time += took;
         self.server.query.since = self.now;
+        self.answer_ended();
         if status != TransactionStatus::Idle {
             return;
         }
@@ -487,11 +559,20 @@ impl<'a, R: Reactor> Way<'a, R> {
         self.transaction_ended();
     }
 
+    /// A ReadyForQuery has come. What a client listens to no more is certain at the end of a transaction.
+    fn answer_ended(&mut self) {
+        if let Some(listens) = self.client.as_mut().and_then(|client| client.listens.as_mut()) {
+            let idle = self.server.session.status == TransactionStatus::Idle;
+            listens.answer_ended(idle, self.server.reading.undone);
+        }
+    }
+
     fn transaction_ended(&mut self) {
         self.received.transactions += 1;
         self.received.transaction_time += self.now.saturating_sub(self.server.query.transaction_since);
         self.server.query.transaction_since = self.now;
         self.server.reading.errors = 0;
+        self.server.reading.undone = 0;
     }
 
     /// A message of the answer to the proxy's own query. Nobody else gets it.
@@ -504,6 +585,7 @@ impl<'a, R: Reactor> Way<'a, R> {
                 self.own_ready(body);
                 self.received.task = self.server.task.take();
                 self.server.reading.errors = 0;
+                self.server.reading.undone = 0;
             }
             backend::DATA_ROW
             | backend::ROW_DESCRIPTION
@@ -521,8 +603,9 @@ impl<'a, R: Reactor> Way<'a, R> {
             backend::COPY_IN | backend::COPY_BOTH => {
                 self.received.broken = Some("a query of the pooler itself wants to copy in");
             }
-            // A notification for a client that listens; it keeps this server.
-            backend::NOTIFICATION => self.send(&self.bytes[end - body.len() - HEADER_BYTES..end]),
+            backend::NOTIFICATION if self.notified(body, end) => {
+                self.send(&self.bytes[end - body.len() - HEADER_BYTES..end])
+            }
             _ => {}
         }
     }

@@ -35,6 +35,14 @@ use crate::wire::error::{Refusal, Reported, code};
 /// In a pool's host number: it is the pool of the probes.
 pub(in crate::core) const PROBE: usize = 1 << 16;
 
+/// In a pool's host number: its servers stream the log to clients that replicate.
+pub(in crate::core) const REPLICATION: usize = 1 << 17;
+
+/// Which of the hosts a pool's number means.
+fn host_of(key: &PoolKey) -> usize {
+    key.host & !(PROBE | REPLICATION)
+}
+
 /// One database with several hosts.
 pub(in crate::core) struct Fleet {
     pub view: View,
@@ -73,7 +81,7 @@ pub(in crate::core) fn endpoint(effective: &Effective, host: usize, number: usiz
         .hosts
         .iter()
         .chain(&effective.replicas)
-        .nth(host & !PROBE)
+        .nth(host & !(PROBE | REPLICATION))
 }
 
 /// Shortest time between probes, and for an answer: what `0` in the configuration comes to.
@@ -301,7 +309,7 @@ impl<R: Reactor> EventLoop<R> {
 
     fn chosen(&mut self, key: &PoolKey, choice: Choice) -> Way {
         match choice {
-            Choice::Host(host) => match self.pool(&key.database, &key.user, host) {
+            Choice::Host(host) => match self.pool(&key.database, &key.user, host | key.host & REPLICATION) {
                 Ok(pool) => Way::Pool(pool),
                 Err(refusal) => Way::Refuse(refusal),
             },
@@ -366,7 +374,7 @@ impl<R: Reactor> EventLoop<R> {
             return false;
         };
         let fleet = self.hosts.fleets.get_mut(&pool.key.database);
-        fleet.is_some_and(|fleet| fleet.view.fleet().primary() != Some(pool.key.host & !PROBE))
+        fleet.is_some_and(|fleet| fleet.view.fleet().primary() != Some(host_of(&pool.key)))
     }
 
     /// Tells what happened to a connection of a pool. `true`: the pool is one of several, and who waits for it may find another.
@@ -382,7 +390,7 @@ impl<R: Reactor> EventLoop<R> {
         if key.host & PROBE == 0
             && let Some(fleet) = self.hosts.fleets.get(&key.database)
         {
-            fleet.view.hosts().report(key.host, report, now);
+            fleet.view.hosts().report(host_of(&key), report, now);
         }
         key.host & PROBE == 0
     }
@@ -433,6 +441,7 @@ impl<R: Reactor> EventLoop<R> {
             .collect();
         self.dissolve(&pools);
         self.unpark();
+        self.hubs_leave();
     }
 
     /// Sends away those that wait in these queues, to look for a host again.

@@ -11,6 +11,7 @@ use crate::core::reply::change::Change;
 use crate::core::reply::filter::AfterReply;
 use crate::core::server::transport::Opened;
 use crate::core::server::{Deadline, server_and_client};
+use crate::understand::Pins;
 use crate::wire::error::{Refusal, code};
 use crate::wire::{TransactionStatus, build, frontend};
 
@@ -33,7 +34,7 @@ impl<R: Reactor> EventLoop<R> {
                     self.server_bytes(reactor, index, &plain);
                 }
                 if opened == Opened::Ended {
-                    self.server_lost(reactor, index, "the other side closed the connection");
+                    self.server_lost(reactor, index, "server conn crashed?");
                 }
             }
             Err(error) => self.server_failed(
@@ -114,8 +115,14 @@ impl<R: Reactor> EventLoop<R> {
         if received.queries > 0 {
             self.after_a_query(reactor, index, learnt.as_deref(), received.latencies[0]);
         }
+        if !received.notifications.is_empty() {
+            self.hub_notified(reactor, index, received.notifications);
+        }
         if let Some(why) = received.broken {
             return self.server_lost(reactor, index, why);
+        }
+        if received.stale.is_some() || received.again.is_some() {
+            self.parse_anew(index, received.stale, received.again);
         }
         if let Some(task) = received.task {
             return self.task_done(reactor, index, task);
@@ -144,6 +151,25 @@ impl<R: Reactor> EventLoop<R> {
         }
     }
 
+    /// The result of a client's statement has changed: the next use parses it anew, and the refused one comes again if it can.
+    fn parse_anew(&mut self, index: usize, stale: Option<u64>, again: Option<Vec<u8>>) {
+        let new = self.classifier.statements.stamp();
+        let Some(client_index) = self.client_of(index) else {
+            return;
+        };
+        let Some(client) = self.clients.get_mut(client_index) else {
+            return;
+        };
+        if let Some(stamp) = stale {
+            client.statements.parse_anew(stamp, new);
+        }
+        if let Some(batch) = again {
+            client.put_back(batch);
+            client.statements.comes_again = true;
+            self.serve_soon(client_index);
+        }
+    }
+
     /// The client of a server goes on: what it has held back may go now, or it leaves the server that it needs no more. Whatever ends on a
     /// server that a client has ends here.
     pub(in crate::core) fn go_on(&mut self, reactor: &mut R, index: usize) {
@@ -159,11 +185,24 @@ impl<R: Reactor> EventLoop<R> {
         if !server.is_between_transactions() || client.passing > 0 {
             return;
         }
+        if client.listens.is_some() {
+            self.listens_on(reactor, client_index);
+        }
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
         let mode = self
             .pools
             .get(server.pool)
             .map_or(PoolMode::Session, |pool| pool.effective.pool_mode);
         if mode != PoolMode::Session && self.asks_state(reactor, index) {
+            return;
+        }
+        let Some((_, client)) = server_and_client(&mut self.servers, &mut self.clients, index) else {
+            return;
+        };
+        let listens_only = mode != PoolMode::Session && client.pins == Pins::LISTEN;
+        if listens_only && self.hands_over_listening(reactor, index) {
             return;
         }
         let Some((server, client)) = server_and_client(&mut self.servers, &mut self.clients, index) else {

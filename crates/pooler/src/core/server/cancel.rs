@@ -6,13 +6,20 @@
 //!      server is held back until then, and a barrier is answered  ◄────────────────────┘
 //! ```
 //!
+//! With peering, the key says whether the client is one of this process at all; `peers` forwards the request otherwise.
+//!
 //! A server reads a cancel request at any time, also after the query it was meant for. So a server for which one is under way is given to
 //! nobody until the connection of the request has ended, and until it has answered an empty query, which the late signal may strike.
 
+use std::time::Duration;
+
 use corun_net::reactor::{Reactor, Token};
+use ring::rand::SecureRandom;
 
 use crate::auth::scram::same;
 use crate::core::event_loop::{EventLoop, Todo, cancel_token};
+use crate::core::peers;
+use crate::core::peers::key::Destination;
 use crate::core::server::TaskKind;
 use crate::core::shared::Message;
 use crate::core::stages::StageTask;
@@ -24,17 +31,25 @@ pub(in crate::core) const BY_USER: &str = "canceling statement due to user reque
 pub(in crate::core) const BY_TIMEOUT: &str = "canceling statement due to statement timeout";
 
 /// Cancel requests on their way at most; more are dropped, as a server with too many connections would.
-const CANCELS_MAX: usize = 1024;
-/// Bits of a client's process number that name its slot; those above name its event loop.
-const SLOT_BITS: u32 = 21;
+pub(in crate::core) const CANCELS_MAX: usize = 1024;
 
 /// A cancel request on its way.
 pub(in crate::core) struct Cancel {
     pub token: Token,
-    /// The server (slot, number) it is for.
-    pub server: (usize, u64),
+    pub target: Target,
     pub request: Vec<u8>,
-    pub since: std::time::Duration,
+    /// The connection was made, and the request sent.
+    pub sent: bool,
+    pub since: Duration,
+}
+
+/// Where a cancel request is on its way to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::core) enum Target {
+    /// A server (slot, number).
+    Server(usize, u64),
+    /// Another process, whose client it is for.
+    Peer(u16),
 }
 
 /// How far cancel requests for a server are: one that has ended may still strike.
@@ -84,34 +99,54 @@ impl Cancels {
     }
 }
 
-/// The process number a client is told.
-pub(in crate::core) fn pid(event_loop: usize, slot: usize) -> u32 {
-    // Positive as PostgreSQL's are; 0 is none.
-    ((event_loop as u32) << SLOT_BITS | slot as u32 & ((1 << SLOT_BITS) - 1)) + 1
-}
-
 impl<R: Reactor> EventLoop<R> {
-    /// A request came in here; its client may be another loop's.
-    pub(in crate::core) fn cancel_requested(&mut self, reactor: &mut R, pid: u32, secret: &[u8]) {
-        if self.cancel_client(reactor, pid, secret) {
+    /// A request came in here; its client may be another loop's, or another process's.
+    pub(in crate::core) fn cancel_requested(&mut self, reactor: &mut R, pid: u32, mut secret: Vec<u8>) {
+        match self.shared.keys_of_clients.destination(pid, &mut secret) {
+            Destination::Here => {}
+            Destination::Peer(peer) => return self.tell_forwarder(peer, pid, &secret),
+            Destination::Nowhere => {
+                return tracing::info!("a cancel request was dropped: it was forwarded too often");
+            }
+        }
+        if self.cancel_client(reactor, pid, &secret) {
             return;
         }
         self.shared.tell_others(self.index, || Message::Cancel {
             pid,
-            secret: secret.to_vec(),
+            secret: secret.clone(),
         });
+    }
+
+    /// The secret of a client that is told this process number. With peers, where clients of a loop may share a number, no other has
+    /// both. Empty where there are no random numbers: such a client cannot cancel.
+    pub(in crate::core) fn new_secret(&self, pid: u32, bytes: usize) -> Vec<u8> {
+        let mut secret = vec![0; bytes];
+        // One draw is enough, but for one time in a thousand million.
+        for _ in 0..8 {
+            if self.shared.random.fill(&mut secret).is_err() {
+                break;
+            }
+            self.shared.keys_of_clients.finish(&mut secret);
+            if self.shared.keys_of_clients.peer_id == 0 || self.client_told(pid, &secret).is_none() {
+                return secret;
+            }
+        }
+        Vec::new()
     }
 
     /// The client of this loop that was told this process number and secret.
     fn client_told(&self, pid: u32, secret: &[u8]) -> Option<usize> {
-        let slot = (pid.wrapping_sub(1) & ((1 << SLOT_BITS) - 1)) as usize;
-        // In session mode the number is its server's own.
-        let sessions = self
-            .servers
-            .iter()
+        let (first, apart) = self.shared.keys_of_clients.slots(pid);
+        let slots = (first..self.clients.capacity()).step_by(apart);
+        // In session mode without peers the number is its server's own.
+        let servers = (self.shared.keys_of_clients.peer_id == 0).then(|| self.servers.iter());
+        let sessions = servers
+            .into_iter()
+            .flatten()
             .filter(|(_, server)| server.process.pid == pid)
             .filter_map(|(_, server)| server.user.client);
-        std::iter::once(slot).chain(sessions).find(|slot| {
+        slots.chain(sessions).find(|slot| {
             self.clients.get(*slot).is_some_and(|client| {
                 client.pid == pid && !client.secret.is_empty() && same(&client.secret, secret)
             })
@@ -185,7 +220,9 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Sends a cancel request to a server.
     pub(in crate::core) fn start_cancel(&mut self, reactor: &mut R, index: usize) {
-        if self.cancels.len() >= CANCELS_MAX {
+        // Those for peers have limits of their own.
+        let own = |cancel: &Cancel| matches!(cancel.target, Target::Server(..));
+        if self.cancels.iter().filter(|(_, cancel)| own(cancel)).count() >= CANCELS_MAX {
             tracing::warn!("a cancel request was dropped: {CANCELS_MAX} are on their way");
             return;
         }
@@ -206,24 +243,35 @@ impl<R: Reactor> EventLoop<R> {
         server.process.cancels.begins();
         entry.insert(Cancel {
             token,
-            server: (index, server.id),
+            target: Target::Server(index, server.id),
             request,
+            sent: false,
             since: self.now,
         });
     }
 
     pub(in crate::core) fn cancel_connected(&mut self, reactor: &mut R, index: usize) {
-        if let Some(cancel) = self.cancels.get(index) {
+        if let Some(cancel) = self.cancels.get_mut(index) {
+            cancel.sent = true;
             reactor.send(cancel.token, &cancel.request);
         }
     }
 
-    /// The server has closed the connection: the signal has been sent. It says nothing before that; whatever comes is ignored.
-    pub(in crate::core) fn cancel_closed(&mut self, index: usize) {
+    /// The server has closed the connection: the signal has been sent. It says nothing before that; whatever comes is ignored. So does a
+    /// peer.
+    pub(in crate::core) fn cancel_closed(
+        &mut self,
+        reactor: &mut R,
+        index: usize,
+        error: Option<std::io::Error>,
+    ) {
         let Some(cancel) = self.cancels.try_remove(index) else {
             return;
         };
-        let (slot, id) = cancel.server;
+        let (slot, id) = match cancel.target {
+            Target::Server(slot, id) => (slot, id),
+            Target::Peer(peer) => return self.forward_ended(reactor, peer, cancel, error),
+        };
         if let Some(server) = self.servers.get_mut(slot).filter(|server| server.id == id) {
             server.process.cancels.ends();
             if server.process.cancels.under_way() == 0 && server.user.client.is_none() {
@@ -234,25 +282,32 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Gives up requests that take too long. Their servers are closed when they come free: the signal may come at any time.
     pub(in crate::core) fn cancels_tick(&mut self, reactor: &mut R) {
+        let or = |limit: Duration, without: Duration| if limit.is_zero() { without } else { limit };
         let limit = self.files.config.proxy.cancel_wait_timeout;
-        if limit.is_zero() {
-            return;
-        }
+        let (own, of_peers) = (or(limit, Duration::MAX), or(limit, peers::PATIENCE));
+        self.forwards_expire(of_peers);
+        let limit = |cancel: &Cancel| match cancel.target {
+            Target::Server(..) => own,
+            Target::Peer(_) => of_peers,
+        };
         let late: Vec<usize> = self
             .cancels
             .iter()
-            .filter(|(_, cancel)| self.now.saturating_sub(cancel.since) > limit)
+            .filter(|(_, cancel)| self.now.saturating_sub(cancel.since) > limit(cancel))
             .map(|(index, _)| index)
             .collect();
         for index in late {
-            let (token, (slot, id)) = (self.cancels[index].token, self.cancels[index].server);
+            let (token, target) = (self.cancels[index].token, self.cancels[index].target);
             reactor.close(token);
-            if let Some(server) = self.servers.get_mut(slot).filter(|server| server.id == id) {
+            if let Target::Server(slot, id) = target
+                && let Some(server) = self.servers.get_mut(slot).filter(|server| server.id == id)
+            {
                 server.life.closing =
                     Some("the server did not take a cancel request for the connection in time");
             }
-            self.cancel_closed(index);
+            self.cancel_closed(reactor, index, None);
         }
+        self.forward_waiting(reactor);
     }
 }
 
@@ -290,13 +345,5 @@ mod tests {
         cancels.ends();
         assert!(cancels.may_strike() && cancels.under_way() == 0);
         assert!(cancels.wants_barrier() && !cancels.wants_barrier() && !cancels.may_strike());
-    }
-
-    #[test]
-    fn process_numbers_name_loop_and_slot() {
-        let number = pid(3, 77);
-        assert_eq!((number - 1) >> SLOT_BITS, 3);
-        assert_eq!((number - 1) & ((1 << SLOT_BITS) - 1), 77);
-        assert!(pid(1023, (1 << SLOT_BITS) - 1) > 0);
     }
 }

@@ -40,8 +40,14 @@ fn no_postgresql() -> Refusal {
     )
 }
 
+/// The server does not respond.
+pub(in crate::core) const CONNECT_TIMEOUT: &str = "server_connect_timeout";
+
+/// The server is there, and it does not let the pooler in.
+const LOGIN_FAILED: &str = "server login failed";
+
 fn login_failed(error: impl std::fmt::Display) -> Refusal {
-    Refusal::new(code::CANNOT_CONNECT, "could not log in to the server").detail(error.to_string())
+    Refusal::new(code::CANNOT_CONNECT, LOGIN_FAILED).detail(error.to_string())
 }
 
 impl<R: Reactor> EventLoop<R> {
@@ -148,6 +154,13 @@ impl<R: Reactor> EventLoop<R> {
         )));
         pool.servers += 1;
         pool.connecting += 1;
+        if pool.all.servers() > pool.size {
+            tracing::info!(
+                database = &*pool.key.database,
+                user = &*pool.key.user,
+                "taking connection from reserve_pool"
+            );
+        }
         Attempt::Begun
     }
 
@@ -157,6 +170,14 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let _ = reactor.set_tcp_options(server.token(), &self.files.tcp_options());
+        let from = reactor.local(server.token());
+        let from = from.map_or_else(|| "unix".to_owned(), |address| address.to_string());
+        if self.files.config.proxy.log_connections {
+            self.log_server(index, &format!("new connection to server (from {from})"));
+        }
+        let Some(server) = self.servers.get_mut(index) else {
+            return;
+        };
         let tcp = matches!(server.host.address, Some(Address::Tcp(_)));
         let wants_tls = tcp
             && self
@@ -306,8 +327,7 @@ impl<R: Reactor> EventLoop<R> {
                 let mut refusal = Refusal::new(code::of(&reported.code), reported.message);
                 if matches!(refusal.code, code::INVALID_PASSWORD | code::INVALID_AUTHORIZATION) {
                     // The client has proved who it is; the proxy could not.
-                    refusal =
-                        Refusal::new(code::CANNOT_CONNECT, "server login failed").detail(refusal.message);
+                    refusal = login_failed(refusal.message);
                 }
                 return Err(refusal);
             }
@@ -405,39 +425,58 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let (pool, host) = (server.pool, server.host.number);
-        self.close_server(reactor, index, "login failed");
+        let why = match refusal.code {
+            code::CANNOT_CONNECT if refusal.message == CONNECT_TIMEOUT => "connect timeout",
+            code::CANNOT_CONNECT if refusal.message != LOGIN_FAILED => "connect failed",
+            _ => "login failed",
+        };
+        self.close_server(reactor, index, why);
         self.connect_failed(reactor, pool, host, refusal);
     }
 
-    /// Tells those that wait for a server that there is none. They are refused, except where the server is only starting.
+    /// What becomes of those that wait for a server when there is none: refused by it, they are told why; if it cannot be reached or is
+    /// only starting, they wait for the next attempt, as they do in PgBouncer.
     fn connect_failed(&mut self, reactor: &mut R, index: usize, host: usize, refusal: Refusal) {
         let retry = self.files.config.proxy.server_login_retry;
         let Some(pool) = self.pools.get_mut(index) else {
             return;
+        };
+        // A wrong password is no fault of the host.
+        let at_fault = refusal.detail.is_none() || refusal.message != LOGIN_FAILED;
+        let comes_back = matches!(refusal.code, code::CANNOT_CONNECT | code::CANNOT_CONNECT_NOW)
+            && refusal.message != LOGIN_FAILED;
+        let what = match &refusal.detail {
+            _ if comes_back && refusal.code == code::CANNOT_CONNECT => refusal.message.clone(),
+            Some(why) => format!("{LOGIN_FAILED}: FATAL {why}"),
+            None => format!("{LOGIN_FAILED}: FATAL {}", refusal.message),
         };
         tracing::warn!(
             database = &*pool.key.database,
             user = &*pool.key.user,
             code = refusal.code,
             detail = refusal.detail.as_deref(),
-            "server: {}",
-            refusal.message
+            "{what}"
         );
-        // A wrong password is no fault of the host.
-        let at_fault = refusal.detail.is_none() || refusal.message != "server login failed";
         if at_fault && pool.hosts.failed(host) {
             // Another in the list has not been tried yet.
             return self.todo.push_back(Todo::Connect(index));
         }
         pool.failed = Some((refusal.clone(), self.now + retry));
+        self.questions_failed(reactor, index, |question| matches!(question, Question::Listen(_)));
+        let Some(pool) = self.pools.get_mut(index) else {
+            return;
+        };
         let others_work = pool.all.connected_servers() > 0;
         if at_fault && self.report(reactor, index, Report::Refused) && !others_work {
             // There may be another host for them: they look again on the next tick.
-            return self.questions_failed(reactor, index);
+            return self.questions_failed(reactor, index, |_| true);
         }
         if others_work {
             // Who waits goes on waiting for those.
             return;
+        }
+        if comes_back {
+            return self.questions_failed(reactor, index, |_| true);
         }
         let Some(pool) = self.pools.get_mut(index) else {
             return;
@@ -454,7 +493,7 @@ impl<R: Reactor> EventLoop<R> {
             }
             self.refuse_client(reactor, client, &refusal);
         }
-        self.questions_failed(reactor, index);
+        self.questions_failed(reactor, index, |_| true);
     }
 
     /// The other side has ended a server's connection.
@@ -469,7 +508,7 @@ impl<R: Reactor> EventLoop<R> {
         };
         server.life.gone = true;
         if server.is_ready() {
-            return self.server_lost(reactor, index, "the other side closed the connection");
+            return self.server_lost(reactor, index, "server conn crashed?");
         }
         let place = server.host.place();
         let why = error.map_or_else(
@@ -480,16 +519,30 @@ impl<R: Reactor> EventLoop<R> {
         self.server_failed(reactor, index, refusal);
     }
 
+    fn log_server(&self, index: usize, what: &str) {
+        let Some(server) = self.servers.get(index) else {
+            return;
+        };
+        let key = self.pools.get(server.pool).map(|pool| &pool.key);
+        tracing::info!(
+            server = server.id,
+            user = key.map(|key| &*key.user),
+            database = key.map(|key| &*key.database),
+            host = server.host.place(),
+            pid = server.process.pid,
+            "{what} (age={}s)",
+            self.now.saturating_sub(server.life.created).as_secs()
+        );
+    }
+
     /// Ends a server's connection. Its client must have been seen to.
     pub(in crate::core) fn close_server(&mut self, reactor: &mut R, index: usize, why: &str) {
+        if self.files.config.proxy.log_disconnections {
+            self.log_server(index, &format!("closing because: {why}"));
+        }
         let Some(mut server) = self.servers.try_remove(index) else {
             return;
         };
-        tracing::debug!(
-            server = server.id,
-            pid = server.process.pid,
-            "closing server connection: {why}"
-        );
         if !server.life.gone {
             if server.is_ready() {
                 let mut out = Vec::new();
@@ -555,7 +608,21 @@ impl<R: Reactor> EventLoop<R> {
             let Some(pool) = self.pools.get_mut(pool_index) else {
                 continue;
             };
+            let listens = matches!(question, Question::Listen(_));
+            if listens && pool.paused {
+                self.questions.push_back((pool_index, question, sql));
+                continue;
+            }
+            if listens && pool.failed.as_ref().is_some_and(|(_, until)| self.now < *until) {
+                self.question_failed(reactor, question);
+                continue;
+            }
             if let Some(index) = pool.idle.pop() {
+                if listens {
+                    self.questions.push_front((pool_index, question, sql));
+                    self.becomes_hub(reactor, index, pool_index);
+                    continue;
+                }
                 if let Some(server) = self.servers.get_mut(index) {
                     server.life.used = true;
                     server.query.since = self.now;
@@ -568,7 +635,8 @@ impl<R: Reactor> EventLoop<R> {
                     self.todo.push_back(Todo::Free(index));
                 }
             } else if pool.connecting == 0 {
-                let most = pool.size.max(1);
+                // A hub is one connection more.
+                let most = pool.size.max(1) + usize::from(listens);
                 match self.connect(reactor, pool_index, most) {
                     Attempt::Begun => {}
                     Attempt::Full => self.hungry(pool_index),
@@ -589,10 +657,10 @@ impl<R: Reactor> EventLoop<R> {
     }
 
     /// No connection for a pool's questions.
-    fn questions_failed(&mut self, reactor: &mut R, pool: usize) {
+    fn questions_failed(&mut self, reactor: &mut R, pool: usize, which: impl Fn(&Question) -> bool) {
         let (failed, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.questions)
             .into_iter()
-            .partition(|(index, _, _)| *index == pool);
+            .partition(|(index, question, _)| *index == pool && which(question));
         self.questions = kept.into();
         for (_, question, _) in failed {
             self.question_failed(reactor, question);
@@ -618,6 +686,7 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 self.secret_found(reactor, client, id, &rows, error.is_some());
             }
+            Question::Listen(database) => self.hub_lost(reactor, &database),
             Question::Health { database, order } => self.probed(reactor, &database, order, &rows, error),
         }
     }

@@ -28,6 +28,7 @@ use crate::core::client::Client;
 use crate::core::console::queries::Running;
 use crate::core::console::statistics::Counts;
 use crate::core::event_loop::EventLoop;
+use crate::core::reply::again::Again;
 use crate::core::reply::change::Change;
 use crate::core::reply::expect::Expects;
 use crate::core::reply::filter::ReplyFilter;
@@ -96,6 +97,8 @@ pub(in crate::core) enum TaskKind {
     Barrier,
     /// `connect_query`.
     Connect,
+    /// A step of the hand-over of what its client listens to; without a client, what a hub listens to.
+    Listen,
     /// A question of the event loop's own.
     Ask(Question),
     /// What a stage of a request's way asks.
@@ -107,6 +110,8 @@ pub(in crate::core) enum TaskKind {
 pub(in crate::core) enum Question {
     /// `auth_query` for a client (slot and number).
     Secret { client: usize, id: u64 },
+    /// A connection that listens for the clients of a database: nothing is asked.
+    Listen(Arc<str>),
     /// Health of a host.
     Health { database: Arc<str>, order: Order },
 }
@@ -182,6 +187,8 @@ pub(in crate::core) struct ServerQuery {
     pub running: Running,
     /// Looks at the answer, where something else was sent than the client asked for.
     pub filter: Option<Box<dyn ReplyFilter>>,
+    /// What runs again where the server refuses it for an old description.
+    pub again: Again,
     /// What was sent since the pool's totals were told.
     pub counts: Counts,
     /// When the first request came that the client has the server for, until that is answered.
@@ -226,6 +233,8 @@ pub(in crate::core) struct ServerReading {
     pub passing: usize,
     /// ErrorResponse messages since the last moment without a transaction.
     pub errors: u32,
+    /// How often a part of the transaction, or all of it, was undone: by an error or by ROLLBACK.
+    pub undone: u32,
     /// An error that no ReadyForQuery has followed: it may be the last thing the server says.
     pub last_error: Option<Vec<u8>>,
     /// Not read, because the client is slow.
@@ -360,7 +369,7 @@ impl Server {
 
     /// Whether somebody uses it.
     pub fn is_used(&self) -> bool {
-        self.user.client.is_some() || self.stages.job.is_some()
+        self.user.client.is_some() || self.stages.job.is_some() || self.stages.hub.is_some()
     }
 
     /// Whether nobody has it and nothing is under way on it.

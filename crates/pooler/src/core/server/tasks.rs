@@ -87,6 +87,10 @@ impl<R: Reactor> EventLoop<R> {
                 }
                 self.server_ready(reactor, index);
             }
+            TaskKind::Listen => match client_index {
+                Some(_) => self.hand_over_told(reactor, index, &task),
+                None => self.hub_told(reactor, index, task.error.is_none()),
+            },
             TaskKind::Stage(of) => self.stage_task_done(reactor, index, of, task),
             TaskKind::Ask(question) => {
                 self.todo.push_back(Todo::Free(index));

@@ -294,13 +294,22 @@ fn libpq_logs_in_to_our_server_side() {
                 assert!(served.unwrap().unwrap().verifier().matches(b"geheim"));
             }
             if method != Method::Trust {
+                // As PgBouncer says it.
+                let by_scram = matches!(
+                    (method, &secret),
+                    (Method::ScramSha256, _) | (Method::Md5, Some(Secret::Scram(_)))
+                );
+                let what = if by_scram { "SASL" } else { "password" };
                 let (told, _) = psql(server(method, secret, tls.clone()), ("u", "falsch"), more, home);
-                assert_ends(told, "FATAL:  password authentication failed for user \"u\"");
+                assert_ends(
+                    told,
+                    &format!("FATAL:  {what} authentication failed for user \"u\""),
+                );
             }
         }
         let server = server(Method::ScramSha256, scram(), tls);
         let (nobody, _) = psql(server, ("v", "geheim"), more, home);
-        assert_ends(nobody, "FATAL:  password authentication failed for user \"v\"");
+        assert_ends(nobody, "FATAL:  SASL authentication failed for user \"v\"");
     }
 
     let tls = || load(TlsMode::Require);

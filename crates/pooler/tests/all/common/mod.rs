@@ -1,5 +1,5 @@
 //! What the tests of the proxy share: real PostgreSQL servers in folders of their own ([`postgres`]), a client that speaks the
-//! protocol byte by byte ([`raw`]), what stands between the two ([`target`]), all three for one
+//! protocol byte by byte ([`raw`]), what stands between the two ([`target`], or in a process of its own [`process`]), all three for one
 //! database ([`fixture`]), waiting for a state ([`wait`]), and generators of statements and of pipelines.
 //!
 //! Nothing here uses code of the crate under test to read or write messages: an error there must not hide itself.
@@ -16,6 +16,7 @@ pub mod message;
 pub mod pipeline;
 pub mod pooler;
 pub mod postgres;
+pub mod process;
 pub mod random;
 pub mod raw;
 pub mod replicated;

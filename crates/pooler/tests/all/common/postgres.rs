@@ -140,6 +140,10 @@ impl Postgres {
     /// Starts a streaming replica of this server.
     pub fn replica(&self) -> Postgres {
         let folder = Folder::new("r");
+        if !programs().join("pg_basebackup").exists() {
+            self.back_up(folder.path());
+            return Postgres::run(folder, free_port(), Options::default());
+        }
         let mut backup = command(programs().join("pg_basebackup"), "KILL");
         backup
             .arg("-D")
@@ -148,6 +152,31 @@ impl Postgres {
             .args(["-h", "127.0.0.1", "-p", &self.port.to_string()]);
         run(backup);
         Postgres::run(folder, free_port(), Options::default())
+    }
+
+    /// What `pg_basebackup -R` does, for servers that come without it.
+    fn back_up(&self, folder: &Path) {
+        let mut session = self.client("postgres", "postgres");
+        let old = session.number::<u32>("show server_version_num") < 150_000;
+        let (begin, end) = match old {
+            true => (
+                "pg_start_backup('copy', true, false)",
+                "pg_stop_backup(false, false)",
+            ),
+            false => ("pg_backup_start('copy', true)", "pg_backup_stop(false)"),
+        };
+        session.rows(&format!("select {begin}"));
+        copy(&self.folder.path().join("data"), folder);
+        let label = session.value(&format!("select labelfile from {end}"));
+        let data = folder.join("data");
+        std::fs::remove_file(data.join("postmaster.pid")).expect("the copied server ran");
+        private_file(&data.join("backup_label"), &label);
+        private_file(&data.join("standby.signal"), "");
+        let primary = format!(
+            "primary_conninfo = 'host=127.0.0.1 port={} user=postgres'\n",
+            self.port
+        );
+        private_file(&data.join("postgresql.auto.conf"), &primary);
     }
 
     fn run(folder: Folder, port: u16, options: Options) -> Postgres {

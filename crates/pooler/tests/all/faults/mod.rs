@@ -4,6 +4,7 @@
 mod cancels;
 mod clients;
 mod console;
+mod listeners;
 mod servers;
 mod wire;
 

@@ -89,7 +89,12 @@ fn what_is_defined_changes_between_the_question_and_the_run() {
         }
         // Servers that a statement was prepared on later have no old result to keep to.
         if !change.contains("f_v") && !change.contains("drop table") {
-            pair.ask(&run, &format!("after {change}"));
+            let (ours, direct) = (pair.ours.ask(&run), pair.direct.ask(&run));
+            // What a server refuses because its result has changed may have been parsed anew.
+            let stale = direct.iter().any(|line| line.contains("C0A000"));
+            if !stale || ours.iter().any(|line| line.starts_with("error")) {
+                assert_eq!(ours, direct, "after {change}");
+            }
         }
     }
     fixture.wait_for_queue(0, 0);

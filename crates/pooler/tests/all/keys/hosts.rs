@@ -49,8 +49,13 @@ fn hosts_are_used_in_turn_or_the_first_until_it_fails() {
     for how in ["round-robin", "disable"] {
         assert_eq!(counts(&fixture(broken, how)), [at("127.0.0.2", 4)], "{how}");
     }
-    // Nobody listens at any: it is.
+    // Nobody listens at any: it waits, and who comes later is told at once.
     let nowhere = fixture("\"127.0.0.3\", \"127.0.0.4\"", "disable");
-    let error = nowhere.refused().expect("refused");
-    assert_contains(&error, "could not connect");
+    nowhere.console().rows("set query_wait_timeout = 1");
+    for expected in [
+        "query_wait_timeout",
+        "server login has been failing, cached error: could not connect",
+    ] {
+        assert_contains(&nowhere.refused().expect("refused"), expected);
+    }
 }

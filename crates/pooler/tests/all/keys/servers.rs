@@ -117,7 +117,7 @@ fn the_unix_socket_belongs_to_the_group() {
         Pooler::start(files(&text))
     };
     let proxy = start(name).expect("started");
-    let socket = fs::metadata(&proxy.sockets()[0]).expect("a socket");
+    let socket = fs::metadata(proxy.sockets().next().expect("a path")).expect("a socket");
     assert_eq!((socket.gid(), socket.mode() & 0o777), (number, 0o770));
     drop(proxy);
     let error = start("no such group").err().expect("refused").to_string();

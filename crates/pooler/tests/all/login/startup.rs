@@ -100,6 +100,11 @@ fn zeros_cut_nothing_in_two() {
         b"user\0app\0database\0app\0options\0-c role=postgres\0options\0\0\0",
         b"USER\0postgres\0user\0app\0database\0app\0\0",
         b"user\0app\0database\0app\0role\0postgres\0\0",
+        // Words that PostgreSQL takes for no replication, and names that small letters make another.
+        b"user\0app\0database\0app\0replication\0f\0USER\0postgres\0\0",
+        b"user\0app\0database\0app\0replication\0Off\0DATABASE\0postgres\0\0",
+        b"user\0app\0database\0app\0replication\0database\0options\0-c user=postgres\0\0",
+        b"user\0app\0database\0app\0replication\0database\0options\0-c DataBase=postgres\0\0",
     ] {
         let outcome = |login: &Login| -> Option<String> {
             let mut raw = Raw::open(login).expect("a connection");
@@ -111,7 +116,7 @@ fn zeros_cut_nothing_in_two() {
             .concat();
             raw.send(&packet);
             raw.try_send(&message::query(
-                "select session_user || ' ' || current_user || ' ' || current_setting('is_superuser')",
+                "select current_database() || ' ' || session_user || ' ' || current_user || ' ' || current_setting('is_superuser')",
             ))
             .ok()?;
             raw.set_patience(PATIENCE);

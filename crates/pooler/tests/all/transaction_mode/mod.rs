@@ -5,6 +5,7 @@
 mod auto_prepare;
 mod encodings;
 mod leaks;
+mod listen;
 mod parameterize;
 mod pins;
 mod prepared;
@@ -12,3 +13,4 @@ mod prepared_many;
 mod prepared_pipelines;
 mod settings;
 mod sharing;
+mod stale;

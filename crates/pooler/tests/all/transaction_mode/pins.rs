@@ -122,7 +122,8 @@ fn a_listener_hears() {
     a.rows("unlisten news");
     b.rows("notify news, 'nobody listens'");
     a.set_patience(Duration::from_millis(200));
-    assert!(a.read().is_err());
+    let heard = a.read();
+    assert!(heard.is_err(), "{heard:?}");
     a.set_patience(crate::common::raw::PATIENCE);
     nobody_keeps_a_server(&fixture);
     a.rows("begin; listen news; rollback");

@@ -204,6 +204,73 @@ pub fn unix_listeners_replace_dead_ones<R: Real>() {
     assert_eq!(std::fs::read(&path).unwrap(), b"something else");
 }
 
+pub fn a_unix_socket_is_taken_over<R: Real>() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let options = ListenOptions {
+        reuse_port: true,
+        mode: 0o750,
+        ..ListenOptions::default()
+    };
+    let old = Listener::unix(&path, &options).unwrap();
+    let first = UnixStream::connect(&path).unwrap();
+    let new = Listener::unix(&path, &options).unwrap();
+    assert_eq!(
+        std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o750
+    );
+    let second = UnixStream::connect(&path).unwrap();
+    let mut reactor = R::make();
+    let mut log = Log::new(ignore);
+    reactor.listen(1, old).unwrap();
+    // What came before the change of the name is the old one's.
+    turn_until(&mut reactor, &mut log, |_, log| log.accepted.len() == 1);
+    reactor.unlisten(1);
+    reactor.listen(2, new).unwrap();
+    turn_until(&mut reactor, &mut log, |_, log| log.accepted.len() == 2);
+    drop((first, second));
+    // No other name is left behind, and what is no socket is not replaced.
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "something else").unwrap();
+    let error = Listener::unix(&path, &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AddrInUse);
+}
+
+/// While one listener of two drops SYNs, clients repeat them until it is closed; none is refused.
+pub fn a_listener_leaves_a_shared_port_without_a_gap<R: Real>() {
+    let options = ListenOptions {
+        reuse_port: true,
+        ..ListenOptions::default()
+    };
+    let listener = Listener::tcp(SocketAddr::from(([127, 0, 0, 1], 0)), &options).unwrap();
+    let address = listener.local().unwrap();
+    let (mut old, mut new) = (R::make(), R::make());
+    let (mut of_old, mut of_new) = (Log::new(ignore), Log::new(ignore));
+    old.listen(1, listener).unwrap();
+    new.listen(1, Listener::tcp(address, &options).unwrap()).unwrap();
+    let _before: Vec<_> = (0..20).map(|_| TcpStream::connect(address).unwrap()).collect();
+    old.drop_syns(1);
+    turn_until(&mut old, &mut of_old, |_, of_old| {
+        new.turn(Some(Duration::ZERO), &mut of_new).unwrap();
+        of_old.accepted.len() + of_new.accepted.len() == 20
+    });
+    let those_of_old = of_old.accepted.len();
+    let during: Vec<_> = (0..20)
+        .map(|_| thread::spawn(move || TcpStream::connect(address)))
+        .collect();
+    turn_a_while(&mut old, &mut of_old);
+    old.unlisten(1);
+    turn_until(&mut old, &mut of_old, |_, of_old| {
+        new.turn(Some(Duration::ZERO), &mut of_new).unwrap();
+        of_old.accepted.len() + of_new.accepted.len() == 40
+    });
+    assert_eq!(of_old.accepted.len(), those_of_old);
+    for stream in during {
+        stream.join().unwrap().unwrap();
+    }
+}
+
 pub fn ports_can_be_shared<R: Real>() {
     let options = ListenOptions {
         reuse_port: true,

@@ -1,0 +1,172 @@
+//! Many clients listen while somebody counts aloud and the server restarts: between the first and the last number that a connection hears,
+//! none is missing and none comes twice.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::common::child::signal;
+use crate::common::fixture::Fixture;
+use crate::common::number_from_environment;
+use crate::common::postgres::Postgres;
+use crate::common::raw::Raw;
+use crate::common::target::{Mode, Pooling};
+use crate::common::wait::wait_at_most;
+
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What is said on all channels, and what has come of it.
+#[derive(Default)]
+struct Said {
+    /// The last number of which it is known that it was said.
+    last: AtomicUsize,
+    /// Numbers whose COMMIT lost its connection.
+    unknown: Mutex<BTreeSet<usize>>,
+    over: AtomicBool,
+    heard: AtomicUsize,
+    connections: AtomicUsize,
+}
+
+impl Said {
+    /// Says one number after the other on every channel, each in one transaction.
+    fn count(&self, fixture: &Fixture, channels: usize) {
+        let mut client: Option<Raw> = None;
+        let mut number = 0;
+        while !self.over.load(Ordering::Relaxed) {
+            let Some(raw) = &mut client else {
+                client = Raw::connect(&fixture.server().login("app")).ok();
+                continue;
+            };
+            number += 1;
+            let sql = format!(
+                "select pg_notify('channel' || n, '{number}') from generate_series(0, {channels} - 1) as n"
+            );
+            if raw.try_rows(&sql).is_ok() {
+                self.last.store(number, Ordering::Relaxed);
+            } else {
+                self.unknown.lock().expect("no panic").insert(number);
+                client = None;
+            }
+        }
+    }
+
+    /// Listens to one channel, on one connection after the other.
+    fn listen(&self, fixture: &Fixture, channel: &str) {
+        while !self.over.load(Ordering::Relaxed) {
+            let Ok(mut client) = Raw::connect(&fixture.login()) else {
+                continue;
+            };
+            if client.try_rows(&format!("listen {channel}")).is_err() {
+                continue;
+            }
+            let from = self.last.load(Ordering::Relaxed);
+            self.connections.fetch_add(1, Ordering::Relaxed);
+            client.set_patience(LOOK);
+            let (mut before, mut silent) = (None, 0);
+            loop {
+                let message = match client.read() {
+                    Ok(message) if message.tag == b'A' => message,
+                    Ok(_) => continue,
+                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                        let last = self.last.load(Ordering::Relaxed);
+                        if !self.over.load(Ordering::Relaxed) {
+                            continue;
+                        }
+                        if last <= from + 1 || before.is_some_and(|before| before >= last) {
+                            return;
+                        }
+                        silent += 1;
+                        assert!(
+                            silent < 100,
+                            "{channel}: {before:?} is the last heard, and {last} was said"
+                        );
+                        continue;
+                    }
+                    Err(_) => break,
+                };
+                let text = String::from_utf8_lossy(&message.body[4..]).into_owned();
+                let mut parts = text.split('\0');
+                assert_eq!(parts.next(), Some(channel));
+                let number: usize = parts
+                    .next()
+                    .and_then(|number| number.parse().ok())
+                    .expect("a number");
+                let missing = match before {
+                    Some(before) => before + 1..number,
+                    // The number behind that may have been said before, and not been counted yet.
+                    None => from + 2..number,
+                };
+                assert!(
+                    before.is_none_or(|before| before < number),
+                    "{channel}: {number} after {before:?}"
+                );
+                let unknown = self.unknown.lock().expect("no panic");
+                assert!(
+                    missing.clone().all(|number| unknown.contains(&number)),
+                    "{channel}: {number} after {before:?}, from {from} on"
+                );
+                drop(unknown);
+                before = Some(number);
+                self.heard.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+#[test]
+fn listeners_miss_nothing_while_servers_restart() {
+    let listeners = number_from_environment("CORUN_TEST_LISTENERS", 40) as usize;
+    let channels = number_from_environment("CORUN_TEST_CHANNELS", 8) as usize;
+    let restarts = number_from_environment("CORUN_TEST_RESTARTS", 2);
+    let pooling = Pooling::new(Mode::Transaction, 10);
+    let fixture = Fixture::start_on(Some(Postgres::start()), &pooling);
+    let said = Said::default();
+    std::thread::scope(|scope| {
+        scope.spawn(|| said.count(&fixture, channels));
+        let threads: Vec<_> = (0..listeners)
+            .map(|listener| {
+                let (said, fixture) = (&said, &fixture);
+                let listen = move || said.listen(fixture, &format!("channel{}", listener % channels));
+                let thread = std::thread::Builder::new().stack_size(256 << 10);
+                thread.spawn_scoped(scope, listen).expect("a thread")
+            })
+            .collect();
+        // Each listens once more and hears something.
+        let all_hear = || {
+            let connections = said.connections.load(Ordering::Relaxed);
+            let heard = said.heard.load(Ordering::Relaxed);
+            (connections, heard)
+        };
+        let wait_for = |connections, heard| {
+            wait_at_most(Duration::from_secs(120), || {
+                let (now_connections, now_heard) = all_hear();
+                let ended = threads.iter().any(|thread| thread.is_finished());
+                match ended || now_connections >= connections && now_heard >= heard {
+                    true => Ok(()),
+                    false => Err(format!(
+                        "{now_connections} of {connections} listen, {now_heard} of {heard} heard"
+                    )),
+                }
+            });
+        };
+        wait_for(listeners, 20 * listeners);
+        for restart in 0..restarts {
+            let (connections, heard) = all_hear();
+            if restart % 2 == 0 {
+                fixture.sql(
+                    "select pg_terminate_backend(pid) from pg_stat_activity \
+                     where backend_type = 'client backend' and pid <> pg_backend_pid()",
+                );
+            } else {
+                // The server ends all its processes and recovers.
+                let victim =
+                    fixture.value("select pid from pg_stat_activity where backend_type = 'walwriter'");
+                signal(victim.parse().expect("a process"), "KILL");
+            }
+            wait_for(connections + listeners, heard + 20 * listeners);
+        }
+        said.over.store(true, Ordering::Relaxed);
+    });
+}
