@@ -183,6 +183,10 @@ pub trait Reactor {
     /// Our own address, of a TCP connection.
     fn local(&self, token: Token) -> Option<SocketAddr>;
 
+    /// Gives the TCP connections that are made from now on ([`Reactor::connect`]) buffers of this size in the kernel; `None`: the system's.
+    /// Does nothing in a simulation.
+    fn set_buffers(&mut self, bytes: Option<usize>);
+
     /// Sets options of a TCP connection; does nothing for a unix socket.
     ///
     /// # Errors

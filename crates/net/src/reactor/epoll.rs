@@ -56,6 +56,8 @@ pub struct Epoll {
     spare: Spare,
     // Taken out while a handler looks at it.
     buffer: Vec<u8>,
+    // Of connections to come.
+    buffer_bytes: Option<usize>,
 }
 
 struct Door {
@@ -84,6 +86,7 @@ impl Epoll {
             next_leaving: TOKEN_END,
             spare: Spare::default(),
             buffer: Vec::new(),
+            buffer_bytes: None,
         })
     }
 
@@ -428,7 +431,7 @@ impl Reactor for Epoll {
 
     fn connect(&mut self, token: Token, address: &Address) -> io::Result<()> {
         self.check(token)?;
-        let (stream, target) = KernelStream::for_address(address)?;
+        let (stream, target) = KernelStream::for_address(address, self.buffer_bytes)?;
         let refused = stream.connect(&target).err();
         let known = refused.is_some() || matches!(address, Address::Unix(_));
         let interest = match address {
@@ -540,6 +543,10 @@ impl Reactor for Epoll {
 
     fn local(&self, token: Token) -> Option<SocketAddr> {
         self.sockets.get(&token)?.stream.local()
+    }
+
+    fn set_buffers(&mut self, bytes: Option<usize>) {
+        self.buffer_bytes = bytes;
     }
 
     fn set_tcp_options(&mut self, token: Token, options: &TcpOptions) -> io::Result<()> {

@@ -32,8 +32,8 @@ impl KernelStream {
         Ok(Self { socket, is_tcp })
     }
 
-    /// A socket to connect with, and where to.
-    pub fn for_address(address: &Address) -> io::Result<(Self, SockAddr)> {
+    /// A socket to connect with, with buffers of this size over TCP, and where to.
+    pub fn for_address(address: &Address, buffer_bytes: Option<usize>) -> io::Result<(Self, SockAddr)> {
         let (domain, target) = match address {
             Address::Tcp(address) => (Domain::for_address(*address), SockAddr::from(*address)),
             Address::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
@@ -42,6 +42,7 @@ impl KernelStream {
         let is_tcp = matches!(address, Address::Tcp(_));
         if is_tcp {
             socket.set_tcp_nodelay(true)?;
+            set_buffers(&socket, buffer_bytes)?;
         }
         Ok((Self { socket, is_tcp }, target))
     }
@@ -183,7 +184,13 @@ pub(super) fn set_tcp_options(socket: &SockRef<'_>, options: &TcpOptions) -> io:
     if let Some(timeout) = options.user_timeout {
         socket.set_tcp_user_timeout(Some(timeout))?;
     }
-    if let Some(bytes) = options.socket_buffer_bytes {
+    Ok(())
+}
+
+/// Sets the sizes of a socket's buffers, if any are given. Before it connects or listens: a connection's two sides agree at its beginning
+/// in which steps they tell each other what room there is, and a buffer that is smaller than a step is at a standstill.
+pub(super) fn set_buffers(socket: &Socket, bytes: Option<usize>) -> io::Result<()> {
+    if let Some(bytes) = bytes {
         socket.set_send_buffer_size(bytes)?;
         socket.set_recv_buffer_size(bytes)?;
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use socket2::{Domain, SockAddr, SockFilter, SockRef, Socket, Type};
 
-use super::kernel::KernelStream;
+use super::kernel::{KernelStream, set_buffers};
 use super::stream::Stream;
 use super::twin::Gate;
 use super::{Address, not_real};
@@ -44,6 +44,8 @@ pub struct ListenOptions {
     pub ipv4_too: bool,
     /// How long the kernel keeps a TCP connection to itself until its first bytes arrive; whole seconds.
     pub defer_accept: Option<Duration>,
+    /// Size of each of the kernel's buffers of a TCP connection; `None`: the system's.
+    pub buffer_bytes: Option<usize>,
     /// Permissions of a unix socket's file.
     pub mode: u32,
     /// The number of the group the file is given to.
@@ -57,6 +59,7 @@ impl Default for ListenOptions {
             reuse_port: false,
             ipv4_too: false,
             defer_accept: None,
+            buffer_bytes: None,
             mode: 0o777,
             group: None,
         }
@@ -82,6 +85,8 @@ impl Listener {
         if address.is_ipv6() {
             socket.set_only_v6(!options.ipv4_too)?;
         }
+        // Connections have them from the listener.
+        set_buffers(&socket, options.buffer_bytes)?;
         socket.bind(&SockAddr::from(address))?;
         if let Some(wait) = options.defer_accept {
             defer_accept(&socket, wait)?;
@@ -269,7 +274,7 @@ fn clear(path: &Path) -> io::Result<()> {
         return Ok(());
     }
     // Without waiting: a live listener may be too busy to take another connection.
-    let (socket, target) = KernelStream::for_address(&Address::Unix(path.to_owned()))?;
+    let (socket, target) = KernelStream::for_address(&Address::Unix(path.to_owned()), None)?;
     match socket.connect(&target) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),

@@ -56,8 +56,6 @@ pub struct TcpOptions {
     pub keep_alive: Option<KeepAlive>,
     /// How long sent data may stay unacknowledged.
     pub user_timeout: Option<Duration>,
-    /// Bytes of the kernel's buffers, each way.
-    pub socket_buffer_bytes: Option<usize>,
 }
 
 impl Stream {

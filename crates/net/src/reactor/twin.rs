@@ -375,6 +375,8 @@ impl Reactor for Twin {
         self.sockets.get(&token)?.end.as_ref()?.local()
     }
 
+    fn set_buffers(&mut self, _: Option<usize>) {}
+
     fn set_tcp_options(&mut self, _: Token, _: &TcpOptions) -> io::Result<()> {
         Ok(())
     }

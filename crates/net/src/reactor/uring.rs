@@ -63,6 +63,8 @@ pub struct Uring {
     // Requests in the kernel, the waker's and cancellations left out.
     running: usize,
     spare: Spare,
+    // Of connections to come.
+    buffer_bytes: Option<usize>,
 }
 
 impl Uring {
@@ -99,6 +101,7 @@ impl Uring {
             deadlines: BTreeSet::new(),
             running: 0,
             spare: Spare::default(),
+            buffer_bytes: None,
         };
         reactor.listen_to_bell()?;
         Ok(reactor)
@@ -535,7 +538,7 @@ impl Reactor for Uring {
 
     fn connect(&mut self, token: Token, address: &Address) -> io::Result<()> {
         self.check(token)?;
-        let (stream, target) = KernelStream::for_address(address)?;
+        let (stream, target) = KernelStream::for_address(address, self.buffer_bytes)?;
         let refused = stream.connect(&target).err();
         let known = refused.is_some() || matches!(address, Address::Unix(_));
         let mut socket = Socket::new(token, stream, State::Connecting { refused });
@@ -657,6 +660,10 @@ impl Reactor for Uring {
 
     fn local(&self, token: Token) -> Option<SocketAddr> {
         self.named(token)?.1.stream.local()
+    }
+
+    fn set_buffers(&mut self, bytes: Option<usize>) {
+        self.buffer_bytes = bytes;
     }
 
     fn set_tcp_options(&mut self, token: Token, options: &TcpOptions) -> io::Result<()> {

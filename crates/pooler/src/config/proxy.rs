@@ -77,7 +77,7 @@ settings! {
 
         max_packet_size: Bytes = Bytes(2_147_483_647), [1024, 2147483647], Reload, "Largest message that is let through.";
         tcp_defer_accept: bool = true, Restart, "Accepts a connection only when its first bytes are there.";
-        tcp_socket_buffer: Bytes = Bytes(0), [0, 1073741824], Reload, "Size of the kernel's buffers of a connection. 0: the system's.";
+        tcp_socket_buffer: Bytes = Bytes(0), [0, 1073741824], Reload, "Size of the kernel's buffers of a TCP connection: of servers' from the next one on, of clients' from the next start on. 0: the system's.";
         tcp_keepalive: bool = true, Reload, "Probes silent connections, to see whether the other side is still there.";
         tcp_keepidle: Duration = Duration::ZERO, Reload, "Silence before the first question. 0: the system's.";
         tcp_keepintvl: Duration = Duration::ZERO, Reload, "Time between questions. 0: the system's.";

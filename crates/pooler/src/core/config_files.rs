@@ -198,9 +198,13 @@ impl ConfigFiles {
                 count: (proxy.tcp_keepcnt > 0).then_some(proxy.tcp_keepcnt),
             }),
             user_timeout: some(Duration::from_millis(u64::from(proxy.tcp_user_timeout))),
-            socket_buffer_bytes: (proxy.tcp_socket_buffer.0 > 0)
-                .then_some(proxy.tcp_socket_buffer.0 as usize),
         }
+    }
+
+    /// Size of the kernel's buffers of a TCP connection; `None`: the system's.
+    pub fn tcp_buffer(&self) -> Option<usize> {
+        let bytes = self.config.proxy.tcp_socket_buffer.0;
+        (bytes > 0).then_some(bytes as usize)
     }
 
     /// A pool's size and reserve, for all event loops together.

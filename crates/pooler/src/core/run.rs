@@ -366,6 +366,7 @@ fn listen(files: &ConfigFiles) -> Result<Listening, StartError> {
         // An IPv4 address is listened at by its own name.
         ipv4_too: false,
         defer_accept: proxy.tcp_defer_accept.then(|| Duration::from_secs(45)),
+        buffer_bytes: files.tcp_buffer(),
         mode: proxy.unix_socket_mode.0,
         group: None,
     };

@@ -25,6 +25,7 @@ macro_rules! all_on {
     ($name:ident, $reactor:ty) => {
         on!($name, $reactor:
             connecting_succeeds,
+            small_buffers_are_agreed_on_at_the_beginning,
             connecting_fails,
             tokens_are_unique,
             a_listener_can_be_closed,

@@ -1,6 +1,7 @@
 //! How the proxy gets in at a server, and how connections end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use corun_net::reactor::{Address, Reactor};
 
@@ -32,6 +33,9 @@ pub(in crate::core) enum Attempt {
     /// Not now: an address is looked up, or something failed.
     Later,
 }
+
+/// Those that wait for a host have it tried again after this time at the earliest, whatever `server_login_retry` says.
+const RETRY_MIN: Duration = Duration::from_millis(100);
 
 fn no_postgresql() -> Refusal {
     Refusal::new(
@@ -131,6 +135,7 @@ impl<R: Reactor> EventLoop<R> {
         }
         let entry = self.servers.vacant_entry();
         let token = server_token(entry.key());
+        reactor.set_buffers(self.files.tcp_buffer());
         if let Err(error) = reactor.connect(token, &address) {
             pool.all.closed(true);
             self.shared.server_counts.uncount(&database, &user);
@@ -437,7 +442,7 @@ impl<R: Reactor> EventLoop<R> {
     /// What becomes of those that wait for a server when there is none: refused by it, they are told why; if it cannot be reached or is
     /// only starting, they wait for the next attempt, as they do in PgBouncer.
     fn connect_failed(&mut self, reactor: &mut R, index: usize, host: usize, refusal: Refusal) {
-        let retry = self.files.config.proxy.server_login_retry;
+        let mut retry = self.files.config.proxy.server_login_retry;
         let Some(pool) = self.pools.get_mut(index) else {
             return;
         };
@@ -445,6 +450,9 @@ impl<R: Reactor> EventLoop<R> {
         let at_fault = refusal.detail.is_none() || refusal.message != LOGIN_FAILED;
         let comes_back = matches!(refusal.code, code::CANNOT_CONNECT | code::CANNOT_CONNECT_NOW)
             && refusal.message != LOGIN_FAILED;
+        if comes_back {
+            retry = retry.max(RETRY_MIN);
+        }
         let what = match &refusal.detail {
             _ if comes_back && refusal.code == code::CANNOT_CONNECT => refusal.message.clone(),
             Some(why) => format!("{LOGIN_FAILED}: FATAL {why}"),

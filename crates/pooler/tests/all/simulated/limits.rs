@@ -100,6 +100,20 @@ fn a_server_that_says_nothing_is_given_up_and_tried_again() {
     assert_eq!(scene.last(client), "ready I");
 }
 
+/// Without a pause for `server_login_retry`, clients that wait for a host would have it tried again and again.
+#[test]
+fn a_host_that_is_not_there_is_not_tried_without_a_pause() {
+    let more = "server_login_retry = 0\n[databases.away]\nhost = \"/away\"\nport = 5432\nuser = \"app\"\n";
+    let mut scene = Scene::new(7, files("transaction", 1, more));
+    let waiter = scene.actor(vec![log_in("app", &[("database", "away")])]);
+    scene.pass(0.0);
+    scene.pass(1.0);
+    assert_eq!(
+        (scene.last(waiter).as_str(), scene.proxy.census().clients),
+        ("", 1)
+    );
+}
+
 #[test]
 fn a_statement_that_takes_too_long_is_cancelled() {
     let mut scene = Scene::new(6, files("transaction", 1, "query_timeout = 5"));

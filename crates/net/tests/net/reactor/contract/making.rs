@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -59,7 +60,6 @@ pub fn connecting_succeeds<R: Real>() {
             count: Some(3),
         }),
         user_timeout: Some(Duration::from_secs(40)),
-        socket_buffer_bytes: Some(100_000),
     };
     for token in [1, 2, 3] {
         reactor.set_tcp_options(token, &options).unwrap();
@@ -72,6 +72,51 @@ pub fn connecting_succeeds<R: Real>() {
     assert_eq!(socket.tcp_keepalive_time().unwrap(), Duration::from_secs(30));
     assert_eq!(socket.tcp_keepalive_retries().unwrap(), 3);
     assert_eq!(socket.tcp_user_timeout().unwrap(), Some(Duration::from_secs(40)));
+}
+
+/// How far a connection shifts what it says of the room it has.
+fn window_scale(stream: &Stream) -> u8 {
+    let Stream::Tcp(stream) = stream else {
+        panic!("{stream:?}");
+    };
+    // SAFETY: numbers only, for which zero is a value.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most as many bytes as are there.
+    let result = unsafe {
+        let into = (&raw mut info).cast();
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            into,
+            &mut length,
+        )
+    };
+    assert_eq!(result, 0);
+    // Ours is the upper half.
+    info.tcpi_snd_rcv_wscale >> 4
+}
+
+/// Buffers that are smaller than a step in which the two sides tell each other what room there is would bring them to a standstill.
+pub fn small_buffers_are_agreed_on_at_the_beginning<R: Real>() {
+    let options = ListenOptions {
+        buffer_bytes: Some(4096),
+        ..ListenOptions::default()
+    };
+    let listener = Listener::tcp(SocketAddr::from(([127, 0, 0, 1], 0)), &options).unwrap();
+    let address = listener.local().unwrap();
+    let mut reactor = R::make();
+    let mut log = Log::new(ignore);
+    log.keep_accepted = true;
+    reactor.listen(1, listener).unwrap();
+    reactor.set_buffers(Some(4096));
+    reactor.connect(2, &Address::Tcp(address)).unwrap();
+    turn_until(&mut reactor, &mut log, |_, log| {
+        !log.kept.is_empty() && !log.events(2).is_empty()
+    });
+    assert_eq!(window_scale(&log.kept[0]), 0);
+    assert_eq!(window_scale(&reactor.take(2).expect("idle")), 0);
 }
 
 pub fn connecting_fails<R: Real>() {
