@@ -508,10 +508,8 @@ impl Reactor for Uring {
 
     fn drop_syns(&mut self, token: Token) {
         let slot = self.tokens.get(&token).and_then(|&slot| self.slots.get(slot));
-        if let Some(Slot::Door(door)) = slot
-            && let Some(listener) = &door.listener
-        {
-            let _ = listener.drop_syns();
+        if let Some(Slot::Door(door)) = slot {
+            door.drop_syns();
         }
     }
 
@@ -575,10 +573,8 @@ impl Reactor for Uring {
     }
 
     fn queued(&self, token: Token) -> usize {
-        match self.named(token) {
-            Some((_, socket)) if socket.blocked => socket.unsent(),
-            _ => 0,
-        }
+        let blocked = self.named(token).filter(|(_, socket)| socket.blocked);
+        blocked.map_or(0, |(_, socket)| socket.unsent())
     }
 
     fn pause(&mut self, token: Token) {
@@ -667,10 +663,8 @@ impl Reactor for Uring {
     }
 
     fn set_tcp_options(&mut self, token: Token, options: &TcpOptions) -> io::Result<()> {
-        match self.named(token) {
-            Some((_, socket)) => socket.stream.set_tcp_options(options),
-            None => Ok(()),
-        }
+        let socket = self.named(token);
+        socket.map_or(Ok(()), |(_, socket)| socket.stream.set_tcp_options(options))
     }
 
     fn waker(&self) -> Waker {

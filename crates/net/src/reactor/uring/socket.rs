@@ -24,6 +24,15 @@ pub(super) struct Door {
     pub pending: usize,
 }
 
+impl Door {
+    /// As [`super::Reactor::drop_syns`].
+    pub fn drop_syns(&self) {
+        if let Some(listener) = &self.listener {
+            let _ = listener.drop_syns();
+        }
+    }
+}
+
 /// A connection.
 pub(super) struct Socket {
     pub token: Token,

@@ -442,7 +442,7 @@ impl<R: Reactor> EventLoop<R> {
     /// What becomes of those that wait for a server when there is none: refused by it, they are told why; if it cannot be reached or is
     /// only starting, they wait for the next attempt, as they do in PgBouncer.
     fn connect_failed(&mut self, reactor: &mut R, index: usize, host: usize, refusal: Refusal) {
-        let mut retry = self.files.config.proxy.server_login_retry;
+        let retry = self.files.config.proxy.server_login_retry;
         let Some(pool) = self.pools.get_mut(index) else {
             return;
         };
@@ -450,9 +450,7 @@ impl<R: Reactor> EventLoop<R> {
         let at_fault = refusal.detail.is_none() || refusal.message != LOGIN_FAILED;
         let comes_back = matches!(refusal.code, code::CANNOT_CONNECT | code::CANNOT_CONNECT_NOW)
             && refusal.message != LOGIN_FAILED;
-        if comes_back {
-            retry = retry.max(RETRY_MIN);
-        }
+        let retry = if comes_back { retry.max(RETRY_MIN) } else { retry };
         let what = match &refusal.detail {
             _ if comes_back && refusal.code == code::CANNOT_CONNECT => refusal.message.clone(),
             Some(why) => format!("{LOGIN_FAILED}: FATAL {why}"),
