@@ -139,7 +139,7 @@ fn top_says_why_it_cannot_look() {
     let folder = proxy.folder.path();
     let dsn = |user: &str| format!("postgres://{user}@127.0.0.1:{}/corun", proxy.port);
     let wrong = corun_in(folder, &["top", "--once", "--dsn", &dsn("boss:hunter2")], "");
-    check_error(&wrong, 1, "password authentication failed", "PGPASSWORD");
+    check_error(&wrong, 1, "SASL authentication failed", "PGPASSWORD");
     assert!(!wrong.err.contains("hunter2"), "{wrong:?}");
     let guest = corun_in(folder, &["top", "--once", "--dsn", &dsn("guest:secret")], "");
     check_error(&guest, 1, "not allowed", "admin_users");
