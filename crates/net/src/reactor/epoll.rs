@@ -425,7 +425,7 @@ impl Reactor for Epoll {
 
     fn add(&mut self, token: Token, stream: Stream) -> io::Result<()> {
         self.check(token)?;
-        let stream = KernelStream::new(stream)?;
+        let stream = KernelStream::new(stream, true)?;
         self.insert(token, Socket::new(stream, State::Open), Interest::READABLE)
     }
 

@@ -527,8 +527,7 @@ impl Reactor for Uring {
 
     fn add(&mut self, token: Token, stream: Stream) -> io::Result<()> {
         self.check(token)?;
-        let stream = KernelStream::new(stream)?;
-        stream.set_blocking()?;
+        let stream = KernelStream::new(stream, false)?;
         let slot = self.insert(token, Socket::new(token, stream, State::Open));
         self.settle(slot);
         Ok(())

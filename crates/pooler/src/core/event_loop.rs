@@ -124,6 +124,8 @@ pub(crate) struct EventLoop<R> {
     pub(crate) listeners: usize,
     /// The one among them that is a Unix socket.
     pub(crate) unix_listener: Option<usize>,
+    /// All loops accept connections, not only the first one.
+    pub(crate) all_accept: bool,
     /// The first loop's only.
     pub(super) ending: Ending,
     pub(super) stopping: bool,
@@ -177,6 +179,7 @@ impl<R: Reactor> EventLoop<R> {
             io: "epoll",
             listeners: 0,
             unix_listener: None,
+            all_accept: false,
             ending: Ending::No,
             stopping: false,
             last_words_until: Duration::ZERO,
@@ -261,7 +264,7 @@ impl<R: Reactor> EventLoop<R> {
             }
             return;
         }
-        let target = self.shared.least_busy();
+        let target = self.shared.serves(self.index, self.all_accept);
         if target == self.index {
             self.add_client(reactor, stream);
         } else {
@@ -327,6 +330,7 @@ impl<R: Reactor> EventLoop<R> {
             Message::Ask(ask) => self.asked(reactor, ask),
             Message::Answered(slot, id, answers) => self.console_answered(reactor, slot, id, &answers),
             Message::Counted(answers) => self.log_counted(&answers),
+            Message::Unlisten => self.unlisten(reactor, true),
             Message::End => self.begin_to_end(reactor, true),
             Message::Stop { at_once } => self.stop(reactor, at_once),
         }

@@ -1,4 +1,4 @@
-//! How a process ends: the first event loop closes its listeners, then clients leave or are sent away.
+//! How a process ends: the first event loop closes the listeners, then clients leave or are sent away.
 //!
 //! ```text
 //!  order or signal ─► first loop: Closing ── listeners closed ──► Draining ── no client left ──► all loops: `stop`, at once
@@ -70,7 +70,10 @@ impl<R: Reactor> EventLoop<R> {
     pub(in crate::core) fn ending_tick(&mut self, reactor: &mut R) {
         match self.ending {
             Ending::Closing { at, stops } if self.now >= at => {
-                self.unlisten(reactor, false);
+                if self.listeners > 0 {
+                    self.unlisten(reactor, false);
+                    self.shared.tell_others(self.index, || Message::Unlisten);
+                }
                 // As long as metrics are asked for here, there must be loops to answer.
                 let metrics = self.shared.ending.load(Ordering::Relaxed)
                     && self.shared.metrics_listen.load(Ordering::Relaxed);
@@ -97,7 +100,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Closes the listeners. With peers, the Unix socket is left unless `all` must go: cancel requests for clients that are still there
     /// come in by it.
-    fn unlisten(&mut self, reactor: &mut R, all: bool) {
+    pub(in crate::core) fn unlisten(&mut self, reactor: &mut R, all: bool) {
         let kept = self
             .unix_listener
             .filter(|_| !all && self.shared.keys_of_clients.peer_id > 0);

@@ -80,7 +80,7 @@ impl Uring {
         let Some(fd) = door
             .listener
             .as_ref()
-            .and_then(|listener| listener.prepare(false).ok())
+            .and_then(|listener| listener.descriptor().ok())
         else {
             return;
         };
