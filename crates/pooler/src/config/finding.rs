@@ -129,9 +129,16 @@ impl Findings {
 
     /// What is wrong, one line each, if something is.
     pub fn errors(self) -> Result<(), String> {
-        let errors = self.all.iter().filter(|finding| finding.severity == Severity::Error);
+        let errors = self
+            .all
+            .iter()
+            .filter(|finding| finding.severity == Severity::Error);
         let lines: Vec<&str> = errors.map(|finding| finding.what.as_str()).collect();
-        if lines.is_empty() { Ok(()) } else { Err(lines.join("; ")) }
+        if lines.is_empty() {
+            Ok(())
+        } else {
+            Err(lines.join("; "))
+        }
     }
 
     /// The warnings, or everything if something is an error.

@@ -263,15 +263,13 @@ impl Setup {
             }
         }
         let start = self.ready(Epoll::new().map_err(system)?, "epoll", false);
-        Ok(Ready { accepts: false, start })
+        Ok(Ready {
+            accepts: false,
+            start,
+        })
     }
 
-    fn ready<R: Reactor + Send + 'static>(
-        self,
-        mut reactor: R,
-        io: &'static str,
-        all_accept: bool,
-    ) -> Start {
+    fn ready<R: Reactor + Send + 'static>(self, mut reactor: R, io: &'static str, all_accept: bool) -> Start {
         self.shared.mailboxes[self.index].attend(reactor.waker());
         let mut event_loop = EventLoop::new(self.index, self.shared);
         event_loop.place.clone_from(&self.place);

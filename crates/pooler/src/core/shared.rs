@@ -424,7 +424,11 @@ impl Shared {
         let count = |index: usize| self.clients[index].load(Ordering::Relaxed);
         let least = self.least_busy();
         let more = if all_accept { 1 + count(least) / 8 } else { 0 };
-        if count(own) <= count(least) + more { own } else { least }
+        if count(own) <= count(least) + more {
+            own
+        } else {
+            least
+        }
     }
 
     /// Keeps what a login showed.

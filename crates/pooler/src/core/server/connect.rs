@@ -51,7 +51,11 @@ pub(in crate::core) const CONNECT_TIMEOUT: &str = "server_connect_timeout";
 const LOGIN_FAILED: &str = "server login failed";
 
 fn login_failed(error: impl std::fmt::Display) -> Refusal {
-    Refusal::new(code::CANNOT_CONNECT, LOGIN_FAILED).detail(error.to_string())
+    Refusal::new(code::CANNOT_CONNECT, format!("{LOGIN_FAILED}: {error}"))
+}
+
+fn is_login_failed(refusal: &Refusal) -> bool {
+    refusal.message.starts_with(LOGIN_FAILED)
 }
 
 impl<R: Reactor> EventLoop<R> {
@@ -432,7 +436,7 @@ impl<R: Reactor> EventLoop<R> {
         let (pool, host) = (server.pool, server.host.number);
         let why = match refusal.code {
             code::CANNOT_CONNECT if refusal.message == CONNECT_TIMEOUT => "connect timeout",
-            code::CANNOT_CONNECT if refusal.message != LOGIN_FAILED => "connect failed",
+            code::CANNOT_CONNECT if !is_login_failed(&refusal) => "connect failed",
             _ => "login failed",
         };
         self.close_server(reactor, index, why);
@@ -447,12 +451,12 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         // A wrong password is no fault of the host.
-        let at_fault = refusal.detail.is_none() || refusal.message != LOGIN_FAILED;
-        let comes_back = matches!(refusal.code, code::CANNOT_CONNECT | code::CANNOT_CONNECT_NOW)
-            && refusal.message != LOGIN_FAILED;
+        let at_fault = !is_login_failed(&refusal);
+        let comes_back = matches!(refusal.code, code::CANNOT_CONNECT | code::CANNOT_CONNECT_NOW) && at_fault;
         let retry = if comes_back { retry.max(RETRY_MIN) } else { retry };
         let what = match &refusal.detail {
             _ if comes_back && refusal.code == code::CANNOT_CONNECT => refusal.message.clone(),
+            _ if !at_fault => refusal.message.replacen(": ", ": FATAL ", 1),
             Some(why) => format!("{LOGIN_FAILED}: FATAL {why}"),
             None => format!("{LOGIN_FAILED}: FATAL {}", refusal.message),
         };
