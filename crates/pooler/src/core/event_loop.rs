@@ -500,7 +500,13 @@ impl<R: Reactor> EventLoop<R> {
         {
             reactor.resume(server.token());
         }
-        self.deliver(reactor, index);
+        if self
+            .clients
+            .get(index)
+            .is_some_and(|client| client.listens.is_some())
+        {
+            self.deliver(reactor, index);
+        }
     }
 
     fn server_drained(&mut self, reactor: &mut R, index: usize) {

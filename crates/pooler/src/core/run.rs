@@ -83,7 +83,8 @@ impl Pooler {
 
     fn start_on(files: ConfigFiles, machine: Machine) -> Result<Self, StartError> {
         let files = Arc::new(files);
-        // This one first, and the Unix socket last of all that can fail: a process that does not start after all must not have taken connections from another one.
+        // This one first, and the Unix socket last of all that can fail: a process that does not start after all must not have taken
+        // connections from another one.
         let metrics = files.config.corun.prometheus_listen;
         let metrics = metrics
             .map(|address| listen_for_metrics(&files, address))

@@ -381,13 +381,15 @@ impl Shared {
 
     /// Ends all event loops: `false` waits for clients to finish their transactions.
     pub fn stop(&self, at_once: bool) {
-        if !at_once {
-            // The first loop sees to it, if it is there.
-            return match self.mailboxes[0].is_closed() {
-                false => self.tell(0, Message::End),
-                true => self.tell_all(|| Message::Stop { at_once }),
-            };
+        match at_once || self.mailboxes[0].is_closed() {
+            true => self.stop_loops(at_once),
+            // The first loop closes the listeners before.
+            false => self.tell(0, Message::End),
         }
+    }
+
+    /// The same without waiting for the listeners.
+    pub fn stop_loops(&self, at_once: bool) {
         self.stopping.store(true, Ordering::Relaxed);
         self.tell_all(|| Message::Stop { at_once });
     }

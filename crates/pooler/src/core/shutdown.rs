@@ -15,7 +15,6 @@ use std::time::Duration;
 use corun_net::reactor::Reactor;
 
 use crate::core::event_loop::{EventLoop, goodbye, listener_token};
-use crate::core::shared::Message;
 
 /// How long connections that are being made may take before their listener closes. Unmeasured: longer than between machines far apart,
 /// and shorter than the second after which clients repeat what the kernel has dropped meanwhile.
@@ -82,14 +81,13 @@ impl<R: Reactor> EventLoop<R> {
                     false => Ending::Draining,
                 };
                 if stops {
-                    self.shared.stopping.store(true, Ordering::Relaxed);
-                    self.shared.tell_all(|| Message::Stop { at_once: false });
+                    self.shared.stop_loops(false);
                 }
             }
             // Clients of the console are not waited for.
             Ending::Draining if self.shared.clients_all() <= self.shared.consoles.load(Ordering::Relaxed) => {
                 self.ending = Ending::Stopping;
-                self.shared.stop(true);
+                self.shared.stop_loops(true);
             }
             _ => {}
         }

@@ -60,13 +60,14 @@ impl<R: Reactor> EventLoop<R> {
     /// Forwards a cancel request as soon as it can be.
     pub(in crate::core) fn forward_cancel(&mut self, reactor: &mut R, peer: u16, request: Vec<u8>) {
         let waiting = self.forwards.iter().filter(|forward| forward.peer == peer);
-        if waiting.count() >= WAITING_MAX {
+        let waiting = waiting.count();
+        if waiting >= WAITING_MAX {
             return forward_failed(peer, "too many wait for this peer");
         }
         let since = self.now;
-        let first = !self.forwards.iter().any(|forward| forward.peer == peer);
         self.forwards.push_back(Forward { peer, request, since });
-        if first {
+        // Behind others it waits for their end.
+        if waiting == 0 {
             self.forward_waiting(reactor);
         }
     }

@@ -116,8 +116,7 @@ impl<R: Reactor> EventLoop<R> {
         server.life.since = self.now;
         server.query.transaction_since = self.now;
         server.query.since = self.now;
-        server.reading.errors = 0;
-        server.reading.undone = 0;
+        server.reading.begins_anew();
         server.query.running = Running::Nothing;
         server.query.came = Some(match client.wait.pool() {
             Some(_) => client.wait.since,

@@ -571,8 +571,7 @@ impl<'a, R: Reactor> Way<'a, R> {
         self.received.transactions += 1;
         self.received.transaction_time += self.now.saturating_sub(self.server.query.transaction_since);
         self.server.query.transaction_since = self.now;
-        self.server.reading.errors = 0;
-        self.server.reading.undone = 0;
+        self.server.reading.begins_anew();
     }
 
     /// A message of the answer to the proxy's own query. Nobody else gets it.
@@ -584,8 +583,7 @@ impl<'a, R: Reactor> Way<'a, R> {
             backend::READY => {
                 self.own_ready(body);
                 self.received.task = self.server.task.take();
-                self.server.reading.errors = 0;
-                self.server.reading.undone = 0;
+                self.server.reading.begins_anew();
             }
             backend::DATA_ROW
             | backend::ROW_DESCRIPTION

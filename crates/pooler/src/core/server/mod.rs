@@ -241,6 +241,13 @@ pub(in crate::core) struct ServerReading {
     pub paused: bool,
 }
 
+impl ServerReading {
+    /// Nothing has gone wrong or been undone in the transaction that comes.
+    pub fn begins_anew(&mut self) {
+        (self.errors, self.undone) = (0, 0);
+    }
+}
+
 impl Phase {
     /// Whether the server has said that we are in, and is not ready yet.
     fn is_authenticated(&self) -> bool {
