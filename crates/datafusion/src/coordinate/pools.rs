@@ -25,9 +25,8 @@ use corun_resctrl::partition::Partitioner;
 use corun_topology::affinity;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
@@ -36,8 +35,7 @@ use tokio::sync::oneshot;
 /// outside. tokio's 61 and 31 are for short polls; those of a query take milliseconds.
 const POLLS_BETWEEN_EVENTS: u32 = 8;
 
-/// Longest wait for the threads of a runtime to show up. They would go on unpinned, and a thread for blocking work could be pinned in
-/// the place of one: so it is longer than a virtual machine stands still.
+/// Longest wait for the threads of a runtime to show up: longer than a virtual machine stands still.
 const START_MAX: Duration = Duration::from_secs(60);
 
 /// Threads that read files. They mostly hand out work to the blocking threads.
@@ -182,8 +180,8 @@ fn wide(
     partitioner: Option<&Arc<dyn Partitioner>>,
 ) -> Result<Runtime, EngineError> {
     let (here, arrived) = mpsc::channel();
-    let (pinned, free) = (cpus.to_vec(), Arc::clone(allowed));
-    let partitioner = partitioner.cloned();
+    let (places, free) = (cpus.to_vec(), Arc::clone(allowed));
+    let assigned = partitioner.cloned();
     let place = AtomicUsize::new(0);
     let runtime = Builder::new_multi_thread()
         .enable_all()
@@ -191,24 +189,28 @@ fn wide(
         .thread_name(format!("corun-wide{}", cpus[0]))
         .event_interval(POLLS_BETWEEN_EVENTS)
         .global_queue_interval(POLLS_BETWEEN_EVENTS)
+        // Workers and threads for blocking work alike: which one a thread will be is not known yet.
         .on_thread_start(move || {
-            // The first threads are the workers, all started by `build`; later ones are for blocking work.
-            match pinned.get(place.fetch_add(1, Ordering::Relaxed)) {
-                Some(&cpu) => run_on(&[cpu]),
-                None => run_on(&free),
-            }
+            run_on(&free);
             // A wide query is alone in its cache: nobody there needs to be protected from it.
-            assign(partitioner.as_ref(), Class::Default);
-            let _ = here.send(());
+            assign(assigned.as_ref(), Class::Default);
+        })
+        // Only workers park, and each does before there is work.
+        .on_thread_park(move || {
+            if !PLACED.replace(true)
+                && let Some(&cpu) = places.get(place.fetch_add(1, Ordering::Relaxed))
+            {
+                run_on(&[cpu]);
+                let _ = here.send(());
+            }
         })
         .build()
         .map_err(cannot_start)?;
-    // No work before every worker is in its place, lest a blocking thread take one.
     for _ in cpus {
         if arrived.recv_timeout(START_MAX).is_err() {
             tracing::warn!(
                 cpus = cpus.len(),
-                "threads of a cache domain start slowly; some may stay unpinned"
+                "threads of a cache domain start slowly; they are pinned later"
             );
             break;
         }
@@ -255,6 +257,8 @@ fn run_on(cpus: &[CpuId]) {
 }
 
 thread_local! {
+    /// Whether the thread, a worker of a domain, was given its CPU.
+    static PLACED: Cell<bool> = const { Cell::new(false) };
     /// The class the thread was last assigned to.
     static ASSIGNED: Cell<Option<Class>> = const { Cell::new(None) };
 }

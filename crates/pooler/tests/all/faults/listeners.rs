@@ -20,6 +20,8 @@ const LOOK: Duration = Duration::from_millis(200);
 /// What is said on all channels, and what has come of it.
 #[derive(Default)]
 struct Said {
+    /// The last number that is being said, or has been.
+    begun: AtomicUsize,
     /// The last number of which it is known that it was said.
     last: AtomicUsize,
     /// Numbers whose COMMIT lost its connection.
@@ -40,6 +42,7 @@ impl Said {
                 continue;
             };
             number += 1;
+            self.begun.store(number, Ordering::SeqCst);
             let sql = format!(
                 "select pg_notify('channel' || n, '{number}') from generate_series(0, {channels} - 1) as n"
             );
@@ -61,7 +64,8 @@ impl Said {
             if client.try_rows(&format!("listen {channel}")).is_err() {
                 continue;
             }
-            let from = self.last.load(Ordering::Relaxed);
+            // What begins from here on is heard.
+            let from = self.begun.load(Ordering::SeqCst);
             self.connections.fetch_add(1, Ordering::Relaxed);
             client.set_patience(LOOK);
             let (mut before, mut silent) = (None, 0);
@@ -74,7 +78,7 @@ impl Said {
                         if !self.over.load(Ordering::Relaxed) {
                             continue;
                         }
-                        if last <= from + 1 || before.is_some_and(|before| before >= last) {
+                        if last <= from || before.is_some_and(|before| before >= last) {
                             return;
                         }
                         silent += 1;
@@ -93,18 +97,14 @@ impl Said {
                     .next()
                     .and_then(|number| number.parse().ok())
                     .expect("a number");
-                let missing = match before {
-                    Some(before) => before + 1..number,
-                    // The number behind that may have been said before, and not been counted yet.
-                    None => from + 2..number,
-                };
                 assert!(
                     before.is_none_or(|before| before < number),
                     "{channel}: {number} after {before:?}"
                 );
+                let mut missing = before.unwrap_or(from) + 1..number;
                 let unknown = self.unknown.lock().expect("no panic");
                 assert!(
-                    missing.clone().all(|number| unknown.contains(&number)),
+                    missing.all(|number| unknown.contains(&number)),
                     "{channel}: {number} after {before:?}, from {from} on"
                 );
                 drop(unknown);
@@ -112,6 +112,15 @@ impl Said {
                 self.heard.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+}
+
+/// Ends the threads, also if the test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -124,6 +133,7 @@ fn listeners_miss_nothing_while_servers_restart() {
     let fixture = Fixture::start_on(Some(Postgres::start()), &pooling);
     let said = Said::default();
     std::thread::scope(|scope| {
+        let _over = Over(&said.over);
         scope.spawn(|| said.count(&fixture, channels));
         let threads: Vec<_> = (0..listeners)
             .map(|listener| {
@@ -167,6 +177,5 @@ fn listeners_miss_nothing_while_servers_restart() {
             }
             wait_for(connections + listeners, heard + 20 * listeners);
         }
-        said.over.store(true, Ordering::Relaxed);
     });
 }
