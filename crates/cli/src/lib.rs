@@ -6,6 +6,7 @@
 pub mod arguments;
 pub mod documents;
 pub mod failure;
+mod log_lines;
 pub mod number;
 pub mod out;
 pub mod plain;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::failure::Report;
+use crate::log_lines::Lines;
 use crate::plain;
 
 /// A buffered stdout. It is flushed by [`Write::flush`] and on drop, but a drop cannot report a closed pipe: flush.
@@ -59,7 +60,7 @@ pub fn start_server_logging(level: LevelFilter, json: bool) {
     if json {
         logs.json().flatten_event(true).init();
     } else {
-        logs.with_ansi(io::stderr().is_terminal()).init();
+        logs.with_ansi(false).event_format(Lines).init();
     }
 }
 

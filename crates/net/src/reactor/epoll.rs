@@ -20,7 +20,7 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry};
 
 use super::kernel::KernelStream;
-use super::output::Spare;
+use super::output::{Spare, piece};
 use super::table::Table;
 use super::waker::Bell;
 use super::{
@@ -56,7 +56,7 @@ pub struct Epoll {
     spare: Spare,
     // Taken out while a handler looks at it.
     buffer: Vec<u8>,
-    // Of connections to come.
+    // Of connections to come; all send in such pieces.
     buffer_bytes: Option<usize>,
 }
 
@@ -143,7 +143,12 @@ impl Epoll {
         let Some(socket) = self.sockets.get_mut(&token) else {
             return;
         };
-        if let Err(error) = socket.output.write(socket.stream.as_fd(), more, &mut self.spare) {
+        if let Err(error) = socket.output.write(
+            socket.stream.as_fd(),
+            more,
+            piece(self.buffer_bytes),
+            &mut self.spare,
+        ) {
             self.fail(token, error);
             return;
         }
@@ -184,7 +189,12 @@ impl Epoll {
             && !matches!(socket.state, State::Connecting { .. })
         {
             // The last try; nobody is left to hear how it went.
-            let _ = socket.output.write(socket.stream.as_fd(), &[], &mut self.spare);
+            let _ = socket.output.write(
+                socket.stream.as_fd(),
+                &[],
+                piece(self.buffer_bytes),
+                &mut self.spare,
+            );
         }
         socket.output.clear(&mut self.spare);
         Some(socket)
@@ -425,7 +435,7 @@ impl Reactor for Epoll {
 
     fn add(&mut self, token: Token, stream: Stream) -> io::Result<()> {
         self.check(token)?;
-        let stream = KernelStream::new(stream)?;
+        let stream = KernelStream::new(stream, true)?;
         self.insert(token, Socket::new(stream, State::Open), Interest::READABLE)
     }
 

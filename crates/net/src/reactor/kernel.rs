@@ -10,7 +10,7 @@ use socket2::{Domain, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 use super::stream::{Peer, Stream, TcpOptions};
 use super::{Address, not_real};
 
-/// A non-blocking connection.
+/// A connection.
 #[derive(Debug)]
 pub(super) struct KernelStream {
     socket: Socket,
@@ -18,17 +18,14 @@ pub(super) struct KernelStream {
 }
 
 impl KernelStream {
-    /// Makes a stream fit for a reactor.
-    pub fn new(stream: Stream) -> io::Result<Self> {
+    /// Makes a stream fit for a reactor, one that waits for the kernel or one for io_uring.
+    pub fn new(stream: Stream, nonblocking: bool) -> io::Result<Self> {
         let (socket, is_tcp) = match stream {
             Stream::Tcp(stream) => (Socket::from(stream), true),
             Stream::Unix(stream) => (Socket::from(stream), false),
             Stream::Simulated(_) => return Err(not_real()),
         };
-        socket.set_nonblocking(true)?;
-        if is_tcp {
-            socket.set_tcp_nodelay(true)?;
-        }
+        socket.set_nonblocking(nonblocking)?;
         Ok(Self { socket, is_tcp })
     }
 

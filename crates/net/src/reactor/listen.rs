@@ -85,7 +85,8 @@ impl Listener {
         if address.is_ipv6() {
             socket.set_only_v6(!options.ipv4_too)?;
         }
-        // Connections have them from the listener.
+        // Connections have both from the listener.
+        socket.set_tcp_nodelay(true)?;
         set_buffers(&socket, options.buffer_bytes)?;
         socket.bind(&SockAddr::from(address))?;
         if let Some(wait) = options.defer_accept {
@@ -156,6 +157,27 @@ impl Listener {
             filter(libc::BPF_RET | libc::BPF_K, 0, u32::MAX),
         ];
         SockRef::from(listener).attach_filter(&program)
+    }
+
+    /// The same listener for another reactor.
+    ///
+    /// # Errors
+    /// When there are no more descriptors, or it is simulated.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        match self {
+            Self::Tcp(listener) => listener.try_clone().map(Self::Tcp),
+            Self::Unix(listener) => listener.try_clone().map(Self::Unix),
+            Self::Simulated(_) => Err(not_real()),
+        }
+    }
+
+    /// The descriptor.
+    pub(super) fn descriptor(&self) -> io::Result<RawFd> {
+        match self {
+            Self::Tcp(listener) => Ok(listener.as_raw_fd()),
+            Self::Unix(listener) => Ok(listener.as_raw_fd()),
+            Self::Simulated(_) => Err(not_real()),
+        }
     }
 
     /// The descriptor, made non-blocking or, for io_uring, blocking.

@@ -13,6 +13,15 @@ pub(super) const DIRECT_BYTES: usize = 4 * 1024;
 /// More than this is not gathered; it bounds what [`super::Reactor::queued`] does not count.
 pub(super) const GATHERED_BYTES_MAX: usize = 64 * 1024;
 
+/// Bytes of one send where the kernel's buffers were made so small. It puts a larger piece into one segment, whatever its buffer, and the
+/// other side acknowledges a single segment 40 ms later.
+pub(super) fn piece(buffer_bytes: Option<usize>) -> usize {
+    buffer_bytes.map_or(usize::MAX, |bytes| bytes.max(PIECE_BYTES_MIN))
+}
+
+/// Smaller pieces would only cost more system calls.
+const PIECE_BYTES_MIN: usize = 2 * 1024;
+
 /// Buffers kept for the next connection, and the largest of them.
 const SPARE_BUFFERS_MAX: usize = 32;
 const SPARE_BYTES_MAX: usize = GATHERED_BYTES_MAX;
@@ -77,19 +86,25 @@ impl Output {
         std::mem::take(&mut self.buffer)
     }
 
-    /// Writes what is queued and then `more`, until the kernel takes no more; what it refuses of `more` is queued. Empty
-    /// afterwards, or the kernel is full.
+    /// Writes what is queued and then `more`, `piece` bytes at a time, until the kernel takes no more; what it refuses of `more` is
+    /// queued. Empty afterwards, or the kernel is full.
     ///
     /// # Errors
     /// When the connection is broken.
-    pub(super) fn write(&mut self, to: BorrowedFd<'_>, mut more: &[u8], spare: &mut Spare) -> io::Result<()> {
+    pub(super) fn write(
+        &mut self,
+        to: BorrowedFd<'_>,
+        mut more: &[u8],
+        piece: usize,
+        spare: &mut Spare,
+    ) -> io::Result<()> {
         let socket = SockRef::from(&to);
         let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
         while !self.is_empty() || !more.is_empty() {
             let result = if self.is_empty() {
-                socket.send_with_flags(more, flags)
-            } else if more.is_empty() {
-                socket.send_with_flags(self.bytes(), flags)
+                socket.send_with_flags(&more[..more.len().min(piece)], flags)
+            } else if more.is_empty() || self.len() + more.len() > piece {
+                socket.send_with_flags(&self.bytes()[..self.len().min(piece)], flags)
             } else {
                 let pieces = [IoSlice::new(self.bytes()), IoSlice::new(more)];
                 socket.send_vectored_with_flags(&pieces, flags)

@@ -32,7 +32,7 @@ use io_uring::IoUring;
 use slab::Slab;
 
 use super::kernel::KernelStream;
-use super::output::{DIRECT_BYTES, GATHERED_BYTES_MAX, Spare};
+use super::output::{DIRECT_BYTES, GATHERED_BYTES_MAX, Spare, piece};
 use super::table::Table;
 use super::waker::Bell;
 use super::{
@@ -63,7 +63,7 @@ pub struct Uring {
     // Requests in the kernel, the waker's and cancellations left out.
     running: usize,
     spare: Spare,
-    // Of connections to come.
+    // Of connections to come; all send in such pieces.
     buffer_bytes: Option<usize>,
 }
 
@@ -174,11 +174,13 @@ impl Uring {
 
     /// Sends what is queued and `more` without waiting for the kernel's turn; only while no send runs.
     fn send_now(&mut self, slot: usize, more: &[u8]) {
+        let piece = piece(self.buffer_bytes);
         let Some(Slot::Socket(socket)) = self.slots.get_mut(slot) else {
             return;
         };
         debug_assert!(!socket.send_runs && socket.sending.is_empty());
-        match socket.output.write(socket.stream.as_fd(), more, &mut self.spare) {
+        let to = socket.stream.as_fd();
+        match socket.output.write(to, more, piece, &mut self.spare) {
             Ok(()) if socket.output.is_empty() => {}
             Ok(()) => {
                 socket.blocked = true;
@@ -527,8 +529,7 @@ impl Reactor for Uring {
 
     fn add(&mut self, token: Token, stream: Stream) -> io::Result<()> {
         self.check(token)?;
-        let stream = KernelStream::new(stream)?;
-        stream.set_blocking()?;
+        let stream = KernelStream::new(stream, false)?;
         let slot = self.insert(token, Socket::new(token, stream, State::Open));
         self.settle(slot);
         Ok(())
@@ -640,9 +641,8 @@ impl Reactor for Uring {
         }
         self.stop_and_wait(slot);
         let (_, socket) = self.named(token)?;
-        let unfit =
-            socket.failed.is_some() || socket.ended.is_some() || socket.has_held() || socket.unsent() > 0;
-        if unfit || !socket.is_idle() {
+        let ended = socket.failed.is_some() || socket.ended.is_some();
+        if ended || socket.has_held() || socket.unsent() > 0 || !socket.is_idle() {
             self.settle(slot);
             return None;
         }

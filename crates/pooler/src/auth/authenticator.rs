@@ -46,6 +46,11 @@ impl Method {
         matches!(self, Self::Trust | Self::Password | Self::Md5 | Self::ScramSha256)
     }
 
+    /// Whether the client is asked for a secret, or for a proof that it has it.
+    fn asks_for_secret(self) -> bool {
+        matches!(self, Self::Password | Self::Md5 | Self::ScramSha256)
+    }
+
     /// The name in configuration files.
     pub fn name(self) -> &'static str {
         let known = NAMES.iter().find(|(_, method)| *method == self);
@@ -168,7 +173,10 @@ impl Authenticator {
         random: &dyn SecureRandom,
     ) -> Self {
         let (mut nonce, mut salt) = ([0; NONCE_BYTES], [0; 4]);
-        let filled = random.fill(&mut nonce).and_then(|()| random.fill(&mut salt));
+        let mut filled = Ok(());
+        if method.asks_for_secret() {
+            filled = random.fill(&mut nonce).and_then(|()| random.fill(&mut salt));
+        }
         if filled.is_ok() {
             return Self::with_nonce(method, user, lookup, facts, mock, &nonce, salt);
         }

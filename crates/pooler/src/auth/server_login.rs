@@ -19,7 +19,7 @@ pub const BODY_BYTES_MAX: usize = 8192;
 pub enum LoginError {
     /// The server asks for something the user's credentials cannot answer.
     #[error(
-        "the server asks for {0}, and what corun has of this user's password is not enough for that; store {1} in auth_file"
+        "wrong password type: the server asks for {0}, and what corun has of this user's password is not enough for that; store {1} in auth_file"
     )]
     Missing(&'static str, &'static str),
     /// The server asks for the password in clear text over a connection anybody can read.

@@ -9,7 +9,7 @@ use corun_model::cache::partition::Class;
 use super::choices::{AuthType, Dispatch, HeavyQueuePolicy, PoolMode, Switch, TlsMode};
 use super::finding::Findings;
 use super::host::Host;
-use super::{Config, Proxy, WILDCARD};
+use super::{CONSOLES, Config, Proxy, WILDCARD};
 use crate::keys::{Column, map_of};
 
 /// Run time below which what the queue costs itself is no small part of a query's any more (`corun_model::pooler::queue_cost`).
@@ -136,9 +136,20 @@ fn check_auth(config: &Config, found: &mut Findings) {
     let of_databases = databases
         .iter()
         .filter_map(|(name, database)| Some((format!("databases.{name}"), database.auth_query.as_ref()?)));
+    if let Some(name) = proxy
+        .auth_dbname
+        .as_deref()
+        .filter(|name| CONSOLES.contains(name))
+    {
+        found.warning(
+            "proxy.auth_dbname",
+            format!("cannot use the reserved \"{name}\" database as an auth_dbname"),
+            "name a database of the server: logins that need it fail",
+        );
+    }
     for (table, query) in std::iter::once(("proxy".to_owned(), &proxy.auth_query)).chain(of_databases) {
         if !query.contains("$1") {
-            found.error(
+            found.warning(
                 &format!("{table}.auth_query"),
                 "`auth_query` has no `$1`",
                 "$1 stands for the name of the user who logs in",
@@ -359,11 +370,14 @@ pub(super) fn check_files(config: &Config, file: &Path, found: &mut Findings) {
     for (key, file) in files(&mut proxy) {
         let Some(file) = file else { continue };
         if let Err(error) = std::fs::File::open(&*file) {
-            found.error(
-                &format!("proxy.{key}"),
-                format!("`{key}`: cannot read {}: {error}", file.display()),
-                "paths are relative to the folder of the configuration file",
-            );
+            let place = format!("proxy.{key}");
+            let what = format!("`{key}`: cannot read {}: {error}", file.display());
+            let hint = "paths are relative to the folder of the configuration file";
+            // One that is for later harms nobody now.
+            match key.starts_with("auth_hba") && config.proxy.auth_type != AuthType::Hba {
+                true => found.warning(&place, what, hint),
+                false => found.error(&place, what, hint),
+            }
         }
     }
     let secret = config

@@ -127,6 +127,20 @@ impl Findings {
         self.all.splice(0..0, other);
     }
 
+    /// What is wrong, one line each, if something is.
+    pub fn errors(self) -> Result<(), String> {
+        let errors = self
+            .all
+            .iter()
+            .filter(|finding| finding.severity == Severity::Error);
+        let lines: Vec<&str> = errors.map(|finding| finding.what.as_str()).collect();
+        if lines.is_empty() {
+            Ok(())
+        } else {
+            Err(lines.join("; "))
+        }
+    }
+
     /// The warnings, or everything if something is an error.
     pub fn finish(mut self) -> Result<Vec<Finding>, ConfigError> {
         self.all.sort_by_key(|finding| (finding.line, finding.column));

@@ -176,15 +176,27 @@ impl Config {
         proxy.chain(corun).map(|(key, (_, value))| (key, value))
     }
 
+    /// Those of them whose names begin so, as text.
+    pub(crate) fn settings_of(&self, beginning: &str) -> Vec<String> {
+        let settings = self.global_settings();
+        let found = settings.filter(|(key, _)| key.name.starts_with(beginning));
+        found.map(|(_, value)| value).collect()
+    }
+
     /// Sets a key of `[proxy]` or `[corun]` as the console's `SET` does.
     ///
     /// # Errors
-    /// Says which key was probably meant, that it needs a restart, or which values it takes. Nothing changes then.
+    /// Says which key was probably meant, that it needs a restart, or which values it takes. Nothing changes then. A key of PgBouncer's
+    /// without counterpart changes nothing, either.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         let names: Vec<Key> = self.global_settings().map(|(known, _)| known).collect();
         let Some(found) = names.iter().find(|known| known.name == key) else {
             if let Some(new) = renamed::renamed_key(key) {
                 return Err(format!("{key} is now called {new}"));
+            }
+            // PgBouncer has it, and programs that talk to its console may set it.
+            if import::advice(key).is_some() {
+                return Ok(());
             }
             let near = nearest(key, names.iter().map(|known| known.name));
             return Err(match near {
@@ -205,7 +217,7 @@ impl Config {
         // Together with the other settings it must still be a configuration.
         let mut findings = Findings::of("SET");
         check::check(&changed, &mut findings);
-        findings.finish().map_err(|error| error.to_string())?;
+        findings.errors()?;
         *self = changed;
         Ok(())
     }

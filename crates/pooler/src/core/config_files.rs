@@ -55,6 +55,17 @@ pub enum ConfigFilesError {
     Tls(#[from] TlsError),
 }
 
+/// What was read, or what was there before.
+fn loaded_or<T>(loaded: Result<T, TlsError>, before: Option<T>) -> Result<Option<T>, TlsError> {
+    match (loaded, before) {
+        (Err(error), Some(before)) => {
+            tracing::warn!(%error, "TLS stays as it was until certificate, key and authority fit each other");
+            Ok(Some(before))
+        }
+        (loaded, _) => loaded.map(Some),
+    }
+}
+
 impl ConfigFiles {
     /// Reads the configuration file and what it names.
     ///
@@ -72,6 +83,18 @@ impl ConfigFiles {
     /// # Errors
     /// What is wrong, with file and line.
     pub fn of(config: Config) -> Result<Self, ConfigFilesError> {
+        Self::read(config, None)
+    }
+
+    /// The same after `SET` of a certificate, key or authority: as long as it does not fit the others, the TLS of `before` stays.
+    ///
+    /// # Errors
+    /// What else is wrong.
+    pub fn of_set(config: Config, before: &Self) -> Result<Self, ConfigFilesError> {
+        Self::read(config, Some(before))
+    }
+
+    fn read(config: Config, before: Option<&Self>) -> Result<Self, ConfigFilesError> {
         let proxy = &config.proxy;
         let users = match &proxy.auth_file {
             Some(file) => Userlist::load(file)?,
@@ -95,23 +118,29 @@ impl ConfigFiles {
         };
         let tls_server = match proxy.client_tls_sslmode {
             TlsMode::Disable => None,
-            mode => Some(TlsServer::load(&TlsFiles {
-                mode,
-                ca: proxy.client_tls_ca_file.clone(),
-                cert: proxy.client_tls_cert_file.clone(),
-                key: proxy.client_tls_key_file.clone(),
-                protocols: proxy.client_tls_protocols,
-            })?),
+            mode => {
+                let loaded = TlsServer::load(&TlsFiles {
+                    mode,
+                    ca: proxy.client_tls_ca_file.clone(),
+                    cert: proxy.client_tls_cert_file.clone(),
+                    key: proxy.client_tls_key_file.clone(),
+                    protocols: proxy.client_tls_protocols,
+                });
+                loaded_or(loaded, before.and_then(|before| before.tls_server.clone()))?
+            }
         };
         let tls_client = match proxy.server_tls_sslmode {
             TlsMode::Disable => None,
-            mode => Some(TlsClient::load(&TlsFiles {
-                mode,
-                ca: proxy.server_tls_ca_file.clone(),
-                cert: proxy.server_tls_cert_file.clone(),
-                key: proxy.server_tls_key_file.clone(),
-                protocols: proxy.server_tls_protocols,
-            })?),
+            mode => {
+                let loaded = TlsClient::load(&TlsFiles {
+                    mode,
+                    ca: proxy.server_tls_ca_file.clone(),
+                    cert: proxy.server_tls_cert_file.clone(),
+                    key: proxy.server_tls_key_file.clone(),
+                    protocols: proxy.server_tls_protocols,
+                });
+                loaded_or(loaded, before.and_then(|before| before.tls_client.clone()))?
+            }
         };
         let mut warnings = users.warnings().to_vec();
         warnings.extend(tls_server.iter().flat_map(|tls| tls.warnings().to_vec()));

@@ -124,6 +124,8 @@ pub(crate) struct EventLoop<R> {
     pub(crate) listeners: usize,
     /// The one among them that is a Unix socket.
     pub(crate) unix_listener: Option<usize>,
+    /// All loops accept connections, not only the first one.
+    pub(crate) all_accept: bool,
     /// The first loop's only.
     pub(super) ending: Ending,
     pub(super) stopping: bool,
@@ -177,6 +179,7 @@ impl<R: Reactor> EventLoop<R> {
             io: "epoll",
             listeners: 0,
             unix_listener: None,
+            all_accept: false,
             ending: Ending::No,
             stopping: false,
             last_words_until: Duration::ZERO,
@@ -261,7 +264,7 @@ impl<R: Reactor> EventLoop<R> {
             }
             return;
         }
-        let target = self.shared.least_busy();
+        let target = self.shared.serves(self.index, self.all_accept);
         if target == self.index {
             self.add_client(reactor, stream);
         } else {
@@ -327,6 +330,7 @@ impl<R: Reactor> EventLoop<R> {
             Message::Ask(ask) => self.asked(reactor, ask),
             Message::Answered(slot, id, answers) => self.console_answered(reactor, slot, id, &answers),
             Message::Counted(answers) => self.log_counted(&answers),
+            Message::Unlisten => self.unlisten(reactor, true),
             Message::End => self.begin_to_end(reactor, true),
             Message::Stop { at_once } => self.stop(reactor, at_once),
         }
@@ -347,6 +351,7 @@ impl<R: Reactor> EventLoop<R> {
             late_begin: effective.is_some_and(|effective| {
                 effective.pool_mode == PoolMode::Transaction && self.keys_decide(client.pool)
             }),
+            counts_statements: proxy.max_prepared_statements > 0,
             carry_statements: proxy.max_prepared_statements > 0
                 && effective.is_none_or(|effective| effective.pool_mode != PoolMode::Session),
             extended_only: proxy.disable_pqexec,
@@ -359,17 +364,21 @@ impl<R: Reactor> EventLoop<R> {
     /// Tells a client why it has to go, and lets it go. One that has got a part of a message is told nothing: it would take our words for
     /// the rest of it, and a row for whole that is not.
     pub(super) fn refuse_client(&mut self, reactor: &mut R, index: usize, refusal: &Refusal) {
+        self.refuse_client_as(reactor, index, refusal, &refusal.message);
+    }
+
+    /// The proxy ends: a client is told as by a server that does, and the log says it as PgBouncer's.
+    pub(super) fn dismiss_client(&mut self, reactor: &mut R, index: usize) {
+        self.refuse_client_as(reactor, index, &goodbye(), "server shutting down");
+    }
+
+    fn refuse_client_as(&mut self, reactor: &mut R, index: usize, refusal: &Refusal, why: &str) {
         let Some(client) = self.clients.get_mut(index) else {
             return;
         };
         if self.files.config.proxy.log_pooler_errors {
             let age = self.now.saturating_sub(client.connected).as_secs();
-            log_client!(
-                client,
-                code = refusal.code,
-                "closing because: {} (age={age}s)",
-                refusal.message
-            );
+            log_client!(client, code = refusal.code, "closing because: {why} (age={age}s)");
         }
         *self.errors.entry(refusal.code).or_default() += 1;
         let server = client.server.and_then(|server| self.servers.get(server));
@@ -439,12 +448,10 @@ impl<R: Reactor> EventLoop<R> {
     }
 }
 
-/// What clients are told when the proxy ends.
+/// What those are told that an administrator ends.
 pub(super) fn goodbye() -> Refusal {
-    Refusal::new(
-        code::ADMIN_SHUTDOWN,
-        "terminating connection due to administrator command",
-    )
+    let words = "terminating connection due to administrator command";
+    Refusal::new(code::ADMIN_SHUTDOWN, words)
 }
 
 impl<R: Reactor> Handler<R> for EventLoop<R> {

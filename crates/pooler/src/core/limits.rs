@@ -76,6 +76,8 @@ impl<R: Reactor> EventLoop<R> {
                     };
                     let refusal = Refusal::new(code::CANNOT_CONNECT_NOW, "query_wait_timeout").detail(why);
                     over.push((index, refusal));
+                } else if !queues && passed(effective.query_timeout, waited) {
+                    end(code::QUERY_CANCELED, "query_timeout");
                 } else if passed(proxy.query_wait_notify, waited) && !client.wait.told && client.is_ready() {
                     told.push(index);
                 }
@@ -104,6 +106,8 @@ impl<R: Reactor> EventLoop<R> {
                 server.session.status != TransactionStatus::Idle || working || client.transaction.began;
             let query = self.now.saturating_sub(server.query.since);
             let transaction = self.now.saturating_sub(server.query.transaction_since);
+            // The end of an answer is something that happened, too.
+            let quiet = quiet.min(query);
             if working && passed(effective.query_timeout, query) {
                 end(code::QUERY_CANCELED, "query timeout");
             } else if in_transaction && passed(effective.transaction_timeout, transaction) {

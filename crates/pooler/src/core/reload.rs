@@ -15,6 +15,12 @@ impl<R: Reactor> EventLoop<R> {
     /// Takes over a changed configuration. Pools whose databases are gone serve nobody, and end with their clients; one that comes
     /// back before is as it was.
     pub(super) fn change_config(&mut self, reactor: &mut R, files: Arc<ConfigFiles>) {
+        let tls = |files: &ConfigFiles| files.config.settings_of("server_tls_");
+        let tls_changed = tls(&self.files) != tls(&files);
+        if tls_changed {
+            // Those on their way between loops.
+            self.reconnects += 1;
+        }
         self.files = files;
         // Opened again with the hosts and settings of now.
         self.hosts.fleets.clear();
@@ -39,7 +45,7 @@ impl<R: Reactor> EventLoop<R> {
                 self.todo.extend(pool.idle.take().into_iter().map(Todo::Free));
                 continue;
             };
-            let moved = effective.moves(&pool.effective);
+            let moved = tls_changed || effective.moves(&pool.effective);
             pool.effective = effective;
             pool.hosts = Balance::of(&pool.effective);
             if moved {
@@ -52,11 +58,14 @@ impl<R: Reactor> EventLoop<R> {
                 sizes.push((index, size, reserve));
             }
             if moved {
+                pool.failed = None;
                 closing.insert(index, "database configuration changed");
                 self.todo.extend(pool.idle.take().into_iter().map(Todo::Free));
             }
         }
+        let statements_max = self.files.config.proxy.max_prepared_statements as usize;
         for (_, server) in &mut self.servers {
+            server.session.statements.keep_at_most(statements_max);
             if let Some(&why) = closing.get(&server.pool) {
                 server.life.closing = Some(why);
             }

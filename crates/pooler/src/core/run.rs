@@ -126,11 +126,16 @@ impl Pooler {
         let (listeners, addresses, sockets) = listen(&files)?;
         pooler.addresses = addresses;
         pooler.sockets = sockets;
-        // The first loop accepts for all.
-        let mut listeners = Some(listeners);
-        for start in ready {
-            let thread = start(listeners.take().unwrap_or_default())?;
-            pooler.threads.push(thread);
+        for (index, Ready { accepts, start }) in ready.into_iter().enumerate() {
+            let own = match accepts || index == 0 {
+                true => listeners.iter().map(Listener::try_clone).collect(),
+                false => Ok(Vec::new()),
+            };
+            let own = own.map_err(|error| StartError::System {
+                what: "a listener",
+                error,
+            })?;
+            pooler.threads.push(start(own)?);
         }
         Ok(pooler)
     }
@@ -228,12 +233,19 @@ struct Setup {
     pin: bool,
 }
 
-/// Starts the thread of an event loop that has all it needs, with what it listens at.
+/// An event loop that has all it needs.
+struct Ready {
+    /// It accepts connections, whether or not it is the first one: io_uring wakes one loop for each.
+    accepts: bool,
+    /// Starts its thread, with what it listens at.
+    start: Start,
+}
+
 type Start = Box<dyn FnOnce(Vec<Listener>) -> Result<JoinHandle<()>, StartError>>;
 
 impl Setup {
     /// The event loop over what the configuration says; `auto` is io_uring where it can be had and costs nothing while idle.
-    fn over(self, io: Io) -> Result<Start, StartError> {
+    fn over(self, io: Io) -> Result<Ready, StartError> {
         let system = |error| StartError::System {
             what: "an event loop",
             error,
@@ -241,7 +253,8 @@ impl Setup {
         if io != Io::Epoll {
             match Uring::new() {
                 Ok(uring) if io == Io::IoUring || uring.waits_idly() => {
-                    return Ok(self.ready(uring, "io_uring"));
+                    let start = self.ready(uring, "io_uring", true);
+                    return Ok(Ready { accepts: true, start });
                 }
                 Ok(_) => tracing::info!(
                     "io_uring would show as waiting for disks before Linux 6.15: epoll is used"
@@ -250,16 +263,21 @@ impl Setup {
                 Err(error) => tracing::info!(%error, "io_uring cannot be had: epoll is used"),
             }
         }
-        Ok(self.ready(Epoll::new().map_err(system)?, "epoll"))
+        let start = self.ready(Epoll::new().map_err(system)?, "epoll", false);
+        Ok(Ready {
+            accepts: false,
+            start,
+        })
     }
 
-    fn ready<R: Reactor + Send + 'static>(self, mut reactor: R, io: &'static str) -> Start {
+    fn ready<R: Reactor + Send + 'static>(self, mut reactor: R, io: &'static str, all_accept: bool) -> Start {
         self.shared.mailboxes[self.index].attend(reactor.waker());
         let mut event_loop = EventLoop::new(self.index, self.shared);
         event_loop.place.clone_from(&self.place);
         event_loop.ranges.cpus = self.cpus;
         event_loop.splits.cores = self.complex;
         event_loop.io = io;
+        event_loop.all_accept = all_accept;
         event_loop.set_clock(&reactor);
         let cpus = if self.pin { self.place.cpus } else { Vec::new() };
         let name = format!("corun-loop-{}", self.index);

@@ -68,6 +68,8 @@ pub(crate) enum Message {
     Answered(usize, u64, Arc<crate::core::console::ask::Answers>),
     /// What all loops' pools have counted, for the log.
     Counted(Arc<crate::core::console::ask::Answers>),
+    /// No more connections are accepted.
+    Unlisten,
     /// The process ends: for the first loop, which closes the listeners first.
     End,
     /// Stop: `false` waits for clients to finish their transactions.
@@ -416,6 +418,19 @@ impl Shared {
             .filter(|&(index, _)| !self.mailboxes[index].is_closed())
             .min_by_key(|&(index, count)| (count, index))
             .map_or(0, |(index, _)| index)
+    }
+
+    /// The loop that serves a connection which `own` has accepted. Where all loops accept, that is the same one as long as no other has
+    /// clearly fewer clients: a connection that changes threads costs more than one that is a neighbour too many.
+    pub fn serves(&self, own: usize, all_accept: bool) -> usize {
+        let count = |index: usize| self.clients[index].load(Ordering::Relaxed);
+        let least = self.least_busy();
+        let more = if all_accept { 1 + count(least) / 8 } else { 0 };
+        if count(own) <= count(least) + more {
+            own
+        } else {
+            least
+        }
     }
 
     /// Keeps what a login showed.

@@ -1,4 +1,4 @@
-//! How a process ends: the first event loop closes its listeners, then clients leave or are sent away.
+//! How a process ends: the first event loop closes the listeners, then clients leave or are sent away.
 //!
 //! ```text
 //!  order or signal ─► first loop: Closing ── listeners closed ──► Draining ── no client left ──► all loops: `stop`, at once
@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use corun_net::reactor::Reactor;
 
-use crate::core::event_loop::{EventLoop, goodbye, listener_token};
+use crate::core::client::Phase;
+use crate::core::event_loop::{EventLoop, listener_token};
+use crate::core::shared::Message;
 
 /// How long connections that are being made may take before their listener closes. Unmeasured: longer than between machines far apart,
 /// and shorter than the second after which clients repeat what the kernel has dropped meanwhile.
@@ -69,7 +71,10 @@ impl<R: Reactor> EventLoop<R> {
     pub(in crate::core) fn ending_tick(&mut self, reactor: &mut R) {
         match self.ending {
             Ending::Closing { at, stops } if self.now >= at => {
-                self.unlisten(reactor, false);
+                if self.listeners > 0 {
+                    self.unlisten(reactor, false);
+                    self.shared.tell_others(self.index, || Message::Unlisten);
+                }
                 // As long as metrics are asked for here, there must be loops to answer.
                 let metrics = self.shared.ending.load(Ordering::Relaxed)
                     && self.shared.metrics_listen.load(Ordering::Relaxed);
@@ -84,8 +89,7 @@ impl<R: Reactor> EventLoop<R> {
                     self.shared.stop_loops(false);
                 }
             }
-            // Clients of the console are not waited for.
-            Ending::Draining if self.shared.clients_all() <= self.shared.consoles.load(Ordering::Relaxed) => {
+            Ending::Draining if self.shared.clients_all() <= self.consoles() => {
                 self.ending = Ending::Stopping;
                 self.shared.stop_loops(true);
             }
@@ -95,7 +99,7 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Closes the listeners. With peers, the Unix socket is left unless `all` must go: cancel requests for clients that are still there
     /// come in by it.
-    fn unlisten(&mut self, reactor: &mut R, all: bool) {
+    pub(in crate::core) fn unlisten(&mut self, reactor: &mut R, all: bool) {
         let kept = self
             .unix_listener
             .filter(|_| !all && self.shared.keys_of_clients.peer_id > 0);
@@ -117,9 +121,9 @@ impl<R: Reactor> EventLoop<R> {
             let free = self
                 .clients
                 .get(index)
-                .is_some_and(|client| client.server.is_none());
+                .is_some_and(|client| client.server.is_none() && !matches!(client.phase, Phase::Console));
             if at_once || free {
-                self.refuse_client(reactor, index, &goodbye());
+                self.dismiss_client(reactor, index);
             }
         }
         if at_once {
@@ -131,6 +135,11 @@ impl<R: Reactor> EventLoop<R> {
 
     /// Whether it has been told to stop, and nobody is left on any loop.
     pub(in crate::core) fn is_deserted(&self) -> bool {
-        self.stopping && self.shared.clients_all() == 0 && !self.forwards_any()
+        self.stopping && self.shared.clients_all() <= self.consoles() && !self.forwards_any()
+    }
+
+    /// Clients of the console, which are not waited for.
+    fn consoles(&self) -> usize {
+        self.shared.consoles.load(Ordering::Relaxed)
     }
 }

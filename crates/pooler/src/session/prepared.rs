@@ -318,6 +318,11 @@ impl ServerStatements {
         }
     }
 
+    /// Another limit from now on; what is above it goes with the next Parse.
+    pub fn keep_at_most(&mut self, limit: usize) {
+        self.limit = limit.max(1);
+    }
+
     /// Whether the server has `prepared`, at least as fresh as its client's Parse; counts as a use.
     pub fn has(&mut self, prepared: &Prepared) -> bool {
         self.parsed

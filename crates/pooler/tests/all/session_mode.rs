@@ -75,6 +75,26 @@ fn what_is_reset_is_what_the_client_began_with() {
 }
 
 #[test]
+fn a_client_begins_on_the_first_connection_made_for_it() {
+    let fixture = fixture(3);
+    if kind() != Kind::Corun {
+        return;
+    }
+    let mut client = german(&fixture);
+    assert_eq!(client.parameters["DateStyle"], "German, DMY");
+    assert_eq!(client.value("show app.mine"), "me");
+    assert_eq!(fixture.console().table("show servers").len(), 1);
+    // What a server does not take is that client's matter alone.
+    let login = fixture.login().parameter("DateStyle", "nonsense");
+    let refused = Raw::connect(&login).err().expect("no such style").to_string();
+    assert_contains(
+        &refused,
+        "invalid value for parameter \"DateStyle\": \"nonsense\"",
+    );
+    assert_eq!(fixture.client().value("show datestyle"), "ISO, MDY");
+}
+
+#[test]
 fn clients_that_begin_otherwise_make_room_for_each_other() {
     // One server only: it goes when somebody comes whom it does not fit.
     let fixture = fixture(1);

@@ -10,7 +10,7 @@ use io_uring::{EnterFlags, IoUring, cqueue, opcode};
 
 use super::pool::GROUP;
 use super::socket::{Arrival, Request, Slot, State, name, named};
-use super::{Stream, Uring};
+use super::{Stream, Uring, piece};
 
 /// Requests that can be made between two system calls; more cost one more.
 const SUBMISSIONS: u32 = 1024;
@@ -80,7 +80,7 @@ impl Uring {
         let Some(fd) = door
             .listener
             .as_ref()
-            .and_then(|listener| listener.prepare(false).ok())
+            .and_then(|listener| listener.descriptor().ok())
         else {
             return;
         };
@@ -137,7 +137,8 @@ impl Uring {
         if rest.is_empty() {
             return;
         }
-        let count = u32::try_from(rest.len()).unwrap_or(1 << 30);
+        let most = piece(self.buffer_bytes).min(1 << 30);
+        let count = rest.len().min(most) as u32;
         let send =
             opcode::Send::new(Fd(socket.stream.as_raw_fd()), rest.as_ptr(), count).flags(libc::MSG_NOSIGNAL);
         socket.send_runs = true;

@@ -148,7 +148,15 @@ impl Import {
         let key = entry.key.as_str();
         let mut value = entry.value.clone();
         if key.ends_with("_file") && !value.is_empty() && advice(key).is_none() {
-            value = folder.join(&value).display().to_string();
+            let beside = folder.join(&value);
+            // PgBouncer looks from where it was started.
+            let from_here = std::path::absolute(&value).unwrap_or_default();
+            let there = if !beside.exists() && from_here.exists() {
+                from_here
+            } else {
+                beside
+            };
+            value = there.display().to_string();
         }
         match key {
             "auth_type" if matches!(value.as_str(), "pam" | "ldap") => {

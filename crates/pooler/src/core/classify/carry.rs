@@ -19,6 +19,7 @@ use corun_net::reactor::Reactor;
 use crate::config::PoolMode;
 use crate::core::classify::classifier::read_when_parsed;
 use crate::core::classify::forward::{Stop, Way, no_blocks, violation};
+use crate::core::client::log_client;
 use crate::core::reply::change::{Change, Name, Unnamed};
 use crate::core::reply::expect::Step;
 use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared};
@@ -31,7 +32,7 @@ impl<R: Reactor> Way<'_, R> {
         let Some(parsed) = read::parse(body) else {
             return Some(violation("invalid message format"));
         };
-        self.server.query.counts.client_parses += 1;
+        self.server.query.counts.client_parses += u64::from(self.rules.counts_statements);
         let alike = self.reads_alike(parsed.sql);
         let mut under = read_when_parsed(&self.client.settings, !parsed.sql.is_ascii());
         if !alike {
@@ -46,7 +47,7 @@ impl<R: Reactor> Way<'_, R> {
         let stamp = self.classifier.statements.stamp();
         let prepared = Prepared { statement, stamp };
         if parsed.name.is_empty() {
-            self.server.query.counts.server_parses += 1;
+            self.server.query.counts.server_parses += u64::from(self.rules.counts_statements);
             let owner = (self.client.id, stamp);
             let change = self.replace_unnamed(Some(prepared), Some(owner));
             self.server.expects.parse(false, change);
@@ -56,7 +57,7 @@ impl<R: Reactor> Way<'_, R> {
         if !self.rules.carry_statements {
             // Nobody knows the name when it runs.
             self.note(&prepared.statement.understood);
-            self.server.query.counts.server_parses += 1;
+            self.server.query.counts.server_parses += u64::from(self.rules.counts_statements);
             self.server.expects.parse(false, Change::Nothing);
             self.at = end;
             return None;
@@ -153,6 +154,12 @@ impl<R: Reactor> Way<'_, R> {
 
     /// A Parse of a name the client has: PostgreSQL refuses it, and shall say so itself. So the name is taken on the server first.
     fn define_again(&mut self, name: &[u8], end: usize) {
+        let shown = String::from_utf8_lossy(&name[..name.len().min(63)]);
+        log_client!(
+            self.client,
+            "prepared statement '{}' was already prepared",
+            shown.escape_debug()
+        );
         let mut out = Vec::new();
         build::close_statement(&mut out, name);
         self.server.expects.close(true, Change::Nothing);
@@ -234,7 +241,7 @@ impl<R: Reactor> Way<'_, R> {
                 Stop::Unfinished
             });
         };
-        self.server.query.counts.binds += 1;
+        self.server.query.counts.binds += u64::from(self.rules.counts_statements);
         if name.is_empty() {
             self.ensure_unnamed();
             if let Some(prepared) = &self.client.statements.unnamed {

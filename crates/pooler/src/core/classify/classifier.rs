@@ -107,6 +107,8 @@ pub(in crate::core) struct Rules {
     pub late_begin: bool,
     /// Statements of the protocol follow the client.
     pub carry_statements: bool,
+    /// As PgBouncer counts them: not where statements are nothing of the pooler's.
+    pub counts_statements: bool,
     /// The simple query protocol is refused.
     pub extended_only: bool,
     pub packet_bytes_max: usize,

@@ -235,6 +235,7 @@ mod tests {
                     split: true,
                     late_begin: true,
                     carry_statements: true,
+                    counts_statements: true,
                     extended_only: false,
                     packet_bytes_max: 1 << 20,
                     statement_bytes_max: 1 << 20,

@@ -13,7 +13,7 @@ use crate::config::{CONSOLES, PoolMode};
 use crate::core::client::os_users::{Waiter, asked_of_system};
 use crate::core::client::start::{REPLICATION_PARAMETER, begins_alike};
 use crate::core::client::{AskedForTls, Client, Entrance, Phase, log_client};
-use crate::core::event_loop::{EventLoop, Todo, goodbye};
+use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::pool::process::Greeting;
 use crate::core::route::fleet::{REPLICATION, Way};
 use crate::core::shared::{Full, Login};
@@ -546,7 +546,7 @@ impl<R: Reactor> EventLoop<R> {
         }
         if self.stopping {
             // It came in just before the end began.
-            self.refuse_client(reactor, index, &goodbye());
+            self.dismiss_client(reactor, index);
         }
     }
 

@@ -51,6 +51,14 @@ impl<R: Reactor> EventLoop<R> {
             (None, true) => Lookup::NoSecret,
             (None, false) => Lookup::Unknown,
         };
+        if matches!(
+            (&lookup, entrance.method),
+            (Lookup::Unknown, crate::auth::Method::Trust)
+        ) {
+            // Who exists is no secret where nobody proves anything.
+            let refusal = Refusal::new(code::INVALID_AUTHORIZATION, "no such user");
+            return self.refuse_client(reactor, index, &refusal);
+        }
         self.authenticate(reactor, index, entrance, lookup);
     }
 
@@ -71,10 +79,15 @@ impl<R: Reactor> EventLoop<R> {
                 effective.auth_dbname.clone(),
             ),
             // The console is in no database of its own.
-            None if CONSOLES.contains(&&*client.database) && proxy.auth_dbname.is_some() => (
+            None if CONSOLES.contains(&&*client.database) => (
                 proxy.auth_user.clone(),
                 proxy.auth_query.clone(),
-                proxy.auth_dbname.clone(),
+                Some(
+                    proxy
+                        .auth_dbname
+                        .clone()
+                        .unwrap_or_else(|| client.database.to_string()),
+                ),
             ),
             None => return Ok(false),
         };

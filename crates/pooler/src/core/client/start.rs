@@ -39,9 +39,19 @@ fn begins_with(effective: &Effective, name: &str) -> bool {
     effective.server_lifetime.is_zero() || name != APPLICATION_NAME
 }
 
-/// The settings that a connection made for a client begins with: none as long as no server has taken them.
+/// Whether no server has taken a client's settings yet.
+fn is_untried(client: &Client) -> bool {
+    !client.is_ready() && client.start.is_empty()
+}
+
+/// The settings that a connection made for a client begins with: those it asks for as long as no server has taken them.
 fn start_for(effective: &Effective, client: &Client) -> Settings {
-    let mut start = Settings::clone(&client.start);
+    let start = if is_untried(client) {
+        &client.settings
+    } else {
+        &client.start
+    };
+    let mut start = Settings::clone(start);
     start.0.retain(|name, _| begins_with(effective, name));
     start
 }
@@ -51,9 +61,12 @@ pub(in crate::core) fn fits(effective: &Effective, server: &Server, client: &Cli
     if effective.pool_mode != PoolMode::Session {
         return true;
     }
-    // Whether a server takes a client's settings is tried on one without any.
-    let untried = !client.is_ready() && client.start.is_empty();
-    untried && server.session.start.is_empty() || begins_alike(effective, server, &client.start)
+    // Whether a server takes a client's settings can be tried on one without any, too.
+    let alike = |start| begins_alike(effective, server, start);
+    match is_untried(client) {
+        true => server.session.start.is_empty() || alike(&client.settings),
+        false => alike(&client.start),
+    }
 }
 
 /// Whether a connection began with these settings, as far as they count.
@@ -89,6 +102,31 @@ impl<R: Reactor> EventLoop<R> {
             };
         }
         Settings::default()
+    }
+
+    /// The waiting client whose settings a server that was to begin with them has refused.
+    pub(in crate::core) fn asks_in_vain(&self, server: &Server, refusal: &Refusal) -> Option<usize> {
+        // Whatever else a server says would be said to others as well.
+        let to_all = matches!(
+            refusal.code,
+            code::CANNOT_CONNECT
+                | code::CANNOT_CONNECT_NOW
+                | code::ADMIN_SHUTDOWN
+                | code::INVALID_CATALOG
+                | code::TOO_MANY_CONNECTIONS
+                | code::PROTOCOL_VIOLATION
+        );
+        if server.session.start.is_empty() || to_all {
+            return None;
+        }
+        let pool = self.pools.get(server.pool)?;
+        let asks = |&index: &usize| {
+            let client = self.clients.get(index);
+            client.is_some_and(|client| {
+                is_untried(client) && start_for(&pool.effective, client) == *server.session.start
+            })
+        };
+        pool.waiting.iter().map(|waiting| waiting.client).find(asks)
     }
 
     /// The settings a client's start-up packet asks for.

@@ -296,7 +296,11 @@ impl<R: Reactor> EventLoop<R> {
         let wrong = |message: String| Refusal::new(code::INVALID_PARAMETER_VALUE, message);
         let mut config = self.files.config.clone();
         config.set(key, value).map_err(wrong)?;
-        let mut files = ConfigFiles::of(config).map_err(|error| wrong(error.to_string()))?;
+        let files = match key.contains("_tls_") && key.ends_with("_file") {
+            true => ConfigFiles::of_set(config, &self.files),
+            false => ConfigFiles::of(config),
+        };
+        let mut files = files.map_err(|error| wrong(error.to_string()))?;
         files.file = self.files.file.clone();
         self.shared.change_config(Arc::new(files));
         Ok(Answer::Done)

@@ -176,6 +176,8 @@ impl<R: Reactor> EventLoop<R> {
         }
         server.transport.token = token;
         server.pool = index;
+        let statements_max = self.files.config.proxy.max_prepared_statements as usize;
+        server.session.statements.keep_at_most(statements_max);
         server.life.created = self.now.saturating_sub(age);
         server.life.since = self.now.saturating_sub(unused);
         let slot = entry.key();

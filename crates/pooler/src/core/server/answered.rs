@@ -5,7 +5,7 @@ use corun_net::reactor::Reactor;
 use crate::config::PoolMode;
 use crate::core::console::queries::SLOW;
 use crate::core::console::statistics::micros;
-use crate::core::event_loop::{EventLoop, Todo, goodbye};
+use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::reply;
 use crate::core::reply::change::Change;
 use crate::core::reply::filter::AfterReply;
@@ -215,7 +215,7 @@ impl<R: Reactor> EventLoop<R> {
             {
                 self.refuse_client(reactor, client_index, &replaced(why));
             } else if self.stopping {
-                self.refuse_client(reactor, client_index, &goodbye());
+                self.dismiss_client(reactor, client_index);
             }
             return;
         }
@@ -259,7 +259,7 @@ impl<R: Reactor> EventLoop<R> {
                 self.serve_soon(client_index);
             }
             if self.stopping {
-                self.refuse_client(reactor, client_index, &goodbye());
+                self.dismiss_client(reactor, client_index);
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::auth::server_login::LoginOptions;
 use crate::auth::{LoginStep, ServerLogin};
 use crate::core::event_loop::{EventLoop, Todo, server_token};
 use crate::core::pool::Pool;
-use crate::core::route::fleet::endpoint;
+use crate::core::route::fleet::{REPLICATION, endpoint};
 use crate::core::route::resolve::Found;
 use crate::core::server::session::ServerSession;
 use crate::core::server::transport::Transport;
@@ -48,10 +48,17 @@ fn no_postgresql() -> Refusal {
 pub(in crate::core) const CONNECT_TIMEOUT: &str = "server_connect_timeout";
 
 /// The server is there, and it does not let the pooler in.
-const LOGIN_FAILED: &str = "server login failed";
+const LOGIN_FAILED: &str = "login failed";
+/// The same, to clients.
+const SERVER_LOGIN_FAILED: &str = "server login failed";
 
+/// Clients are told in the server's words, as by PgBouncer.
 fn login_failed(error: impl std::fmt::Display) -> Refusal {
-    Refusal::new(code::CANNOT_CONNECT, LOGIN_FAILED).detail(error.to_string())
+    Refusal::new(code::CANNOT_CONNECT, error.to_string()).detail(SERVER_LOGIN_FAILED)
+}
+
+fn is_login_failed(refusal: &Refusal) -> bool {
+    refusal.detail.as_deref() == Some(SERVER_LOGIN_FAILED)
 }
 
 impl<R: Reactor> EventLoop<R> {
@@ -73,7 +80,7 @@ impl<R: Reactor> EventLoop<R> {
             };
             if pool.servers < pool.share {
                 if pool.failed.as_ref().is_some_and(|(_, until)| self.now < *until) {
-                    return;
+                    return self.hungry(index);
                 }
                 match self.connect(reactor, index, pool.most(self.now, reserve_after)) {
                     Attempt::Begun => continue,
@@ -430,10 +437,15 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         let (pool, host) = (server.pool, server.host.number);
+        if let Some(client) = self.asks_in_vain(server, &refusal) {
+            self.close_server(reactor, index, &refusal.message);
+            return self.refuse_client(reactor, client, &refusal);
+        }
         let why = match refusal.code {
             code::CANNOT_CONNECT if refusal.message == CONNECT_TIMEOUT => "connect timeout",
-            code::CANNOT_CONNECT if refusal.message != LOGIN_FAILED => "connect failed",
-            _ => "login failed",
+            code::CANNOT_CONNECT if !is_login_failed(&refusal) => "connect failed",
+            _ if self.replicates(pool) => LOGIN_FAILED,
+            _ => &refusal.message,
         };
         self.close_server(reactor, index, why);
         self.connect_failed(reactor, pool, host, refusal);
@@ -447,14 +459,12 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         // A wrong password is no fault of the host.
-        let at_fault = refusal.detail.is_none() || refusal.message != LOGIN_FAILED;
-        let comes_back = matches!(refusal.code, code::CANNOT_CONNECT | code::CANNOT_CONNECT_NOW)
-            && refusal.message != LOGIN_FAILED;
+        let at_fault = !is_login_failed(&refusal);
+        let comes_back = matches!(refusal.code, code::CANNOT_CONNECT | code::CANNOT_CONNECT_NOW) && at_fault;
         let retry = if comes_back { retry.max(RETRY_MIN) } else { retry };
-        let what = match &refusal.detail {
-            _ if comes_back && refusal.code == code::CANNOT_CONNECT => refusal.message.clone(),
-            Some(why) => format!("{LOGIN_FAILED}: FATAL {why}"),
-            None => format!("{LOGIN_FAILED}: FATAL {}", refusal.message),
+        let what = match refusal.code {
+            code::CANNOT_CONNECT if at_fault => refusal.message.clone(),
+            _ => format!("server {LOGIN_FAILED}: FATAL {}", refusal.message),
         };
         tracing::warn!(
             database = &*pool.key.database,
@@ -484,16 +494,15 @@ impl<R: Reactor> EventLoop<R> {
         if comes_back {
             return self.questions_failed(reactor, index, |_| true);
         }
+        let refusal = match self.replicates(index) {
+            true => Refusal::new(refusal.code, LOGIN_FAILED).detail(refusal.message),
+            false => refusal,
+        };
         let Some(pool) = self.pools.get_mut(index) else {
             return;
         };
-        let refused: Vec<usize> = pool
-            .waiting
-            .drain()
-            .iter()
-            .map(|waiting| waiting.client)
-            .collect();
-        for client in refused {
+        let refused = pool.waiting.drain();
+        for client in refused.iter().map(|waiting| waiting.client) {
             if let Some(client) = self.clients.get_mut(client) {
                 client.wait.leave();
             }
@@ -523,6 +532,12 @@ impl<R: Reactor> EventLoop<R> {
         );
         let refusal = Refusal::new(code::CANNOT_CONNECT, format!("could not connect to {place}")).detail(why);
         self.server_failed(reactor, index, refusal);
+    }
+
+    /// Whether the clients of a pool stream the log, and are told less than others, as by PgBouncer.
+    fn replicates(&self, index: usize) -> bool {
+        let pool = self.pools.get(index);
+        pool.is_some_and(|pool| pool.key.host & REPLICATION != 0)
     }
 
     fn log_server(&self, index: usize, what: &str) {
@@ -580,120 +595,10 @@ impl<R: Reactor> EventLoop<R> {
         self.stages_lost(reactor, index, &server.stages);
         match server.task.map(|task| task.kind) {
             Some(TaskKind::Ask(question)) => {
-                self.question_failed(reactor, question);
+                self.question_failed(reactor, server.pool, question);
             }
             Some(TaskKind::Catalogue(database)) => self.shared.catalogues.unasked(&database),
             _ => {}
-        }
-    }
-
-    /// Asks something on a connection of the proxy's own to a database. `false`: there can be none.
-    pub(in crate::core) fn ask_server(
-        &mut self,
-        reactor: &mut R,
-        database: &Arc<str>,
-        user: &Arc<str>,
-        host: usize,
-        question: Question,
-        sql: String,
-    ) -> bool {
-        let Ok(pool_index) = self.pool_as(database, user, host) else {
-            return false;
-        };
-        self.questions.push_back((pool_index, question, sql));
-        self.run_questions(reactor);
-        true
-    }
-
-    /// Asks what can be asked now.
-    pub(in crate::core) fn run_questions(&mut self, reactor: &mut R) {
-        for _ in 0..self.questions.len() {
-            let Some((pool_index, question, sql)) = self.questions.pop_front() else {
-                return;
-            };
-            let Some(pool) = self.pools.get_mut(pool_index) else {
-                continue;
-            };
-            let listens = matches!(question, Question::Listen(_));
-            if listens && pool.paused {
-                self.questions.push_back((pool_index, question, sql));
-                continue;
-            }
-            if listens && pool.failed.as_ref().is_some_and(|(_, until)| self.now < *until) {
-                self.question_failed(reactor, question);
-                continue;
-            }
-            if let Some(index) = pool.idle.pop() {
-                if listens {
-                    self.questions.push_front((pool_index, question, sql));
-                    self.becomes_hub(reactor, index, pool_index);
-                    continue;
-                }
-                if let Some(server) = self.servers.get_mut(index) {
-                    server.life.used = true;
-                    server.query.since = self.now;
-                    if server.session.settings.is_empty() {
-                        server.start(reactor, TaskKind::Ask(question), &sql);
-                        continue;
-                    }
-                    // Another client's search_path must not decide what the question means.
-                    server.life.closing = Some("the connection is needed with default settings");
-                    self.todo.push_back(Todo::Free(index));
-                }
-            } else if pool.connecting == 0 {
-                // A hub is one connection more.
-                let most = pool.size.max(1) + usize::from(listens);
-                match self.connect(reactor, pool_index, most) {
-                    Attempt::Begun => {}
-                    Attempt::Full => self.hungry(pool_index),
-                    Attempt::Later => {
-                        let failed = self
-                            .pools
-                            .get(pool_index)
-                            .is_some_and(|pool| pool.failed.is_some() && pool.all.servers() == 0);
-                        if failed {
-                            self.question_failed(reactor, question);
-                            continue;
-                        }
-                    }
-                }
-            }
-            self.questions.push_back((pool_index, question, sql));
-        }
-    }
-
-    /// No connection for a pool's questions.
-    fn questions_failed(&mut self, reactor: &mut R, pool: usize, which: impl Fn(&Question) -> bool) {
-        let (failed, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.questions)
-            .into_iter()
-            .partition(|(index, question, _)| *index == pool && which(question));
-        self.questions = kept.into();
-        for (_, question, _) in failed {
-            self.question_failed(reactor, question);
-        }
-    }
-
-    fn question_failed(&mut self, reactor: &mut R, question: Question) {
-        self.question_answered(reactor, question, Vec::new(), Some(Reported::default()));
-    }
-
-    /// A question has its answer.
-    pub(in crate::core) fn question_answered(
-        &mut self,
-        reactor: &mut R,
-        question: Question,
-        rows: Vec<Vec<Option<String>>>,
-        error: Option<Reported>,
-    ) {
-        match question {
-            Question::Secret { client, id } => {
-                if let Some(error) = &error {
-                    tracing::warn!(code = error.code, "auth_query failed: {}", error.message);
-                }
-                self.secret_found(reactor, client, id, &rows, error.is_some());
-            }
-            Question::Listen(database) => self.hub_lost(reactor, &database),
-            Question::Health { database, order } => self.probed(reactor, &database, order, &rows, error),
         }
     }
 }

@@ -11,6 +11,7 @@ pub(in crate::core) mod cancel;
 pub(in crate::core) mod catalogues;
 pub(in crate::core) mod connect;
 pub(in crate::core) mod lost;
+pub(in crate::core) mod questions;
 pub(in crate::core) mod raw_reply;
 pub(in crate::core) mod session;
 pub(in crate::core) mod state;

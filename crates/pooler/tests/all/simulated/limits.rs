@@ -47,6 +47,37 @@ fn who_idles_in_a_transaction_loses_it() {
 }
 
 #[test]
+fn the_time_that_a_query_takes_is_not_idle() {
+    let mut scene = Scene::new(8, files("transaction", 1, "idle_transaction_timeout = 10"));
+    scene.server.sound = true;
+    let client = scene.actor(texts(&["begin", "select 'long' sleep"]));
+    scene.pass(0.0);
+    scene.pass(9.0);
+    scene.server.backends[0].session.wake();
+    scene.pass(0.0);
+    assert_eq!(scene.last(client), "ready T");
+    scene.pass(9.0);
+    assert_eq!(scene.last(client), "ready T");
+    scene.pass(1.5);
+    assert_contains(&scene.last(client), "Midle transaction timeout");
+}
+
+#[test]
+fn a_query_that_waits_counts_for_its_time_limit() {
+    let mut scene = Scene::new(9, files("transaction", 1, "query_timeout = 10"));
+    let holder = scene.actor(texts(&["begin"]));
+    scene.pass(0.0);
+    let waiter = scene.actor(texts(&["select 'waits'"]));
+    scene.pass(0.0);
+    scene.pass(9.0);
+    assert_eq!(scene.proxy.census().waiting, 1);
+    scene.pass(1.5);
+    assert_contains(&scene.last(waiter), "Mquery_timeout");
+    assert_eq!(scene.last(holder), "ready T");
+    assert_eq!(scene.proxy.census().waiting, 0);
+}
+
+#[test]
 fn servers_that_are_old_are_replaced_between_transactions() {
     let mut scene = Scene::new(3, files("transaction", 1, "server_lifetime = 100"));
     let client = scene.actor(texts(&["begin"]));

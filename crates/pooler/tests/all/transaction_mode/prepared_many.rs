@@ -42,6 +42,33 @@ fn more_statements_than_a_server_keeps() {
     }
 }
 
+#[test]
+fn the_limit_of_statements_holds_for_connections_that_are_there() {
+    let fixture = Fixture::start(&Pooling::new(Mode::Transaction, 1).set("max_prepared_statements", "1"));
+    if !fixture.target.shares_servers() {
+        return;
+    }
+    let mut client = fixture.client();
+    let mut kept = |limit: u32, names: std::ops::Range<u32>| {
+        fixture
+            .console()
+            .rows(&format!("set max_prepared_statements = {limit}"));
+        for n in names {
+            client.ask(
+                &[
+                    message::parse(&format!("s{n}"), &format!("select {n}"), &[]),
+                    message::sync(),
+                ]
+                .concat(),
+            );
+        }
+        client.number::<u32>("select count(*) from pg_prepared_statements")
+    };
+    assert_eq!(kept(1, 0..3), 1);
+    assert_eq!(kept(5, 3..8), 5);
+    assert_eq!(kept(2, 8..9), 2);
+}
+
 /// Each task has a connection, prepares statements whose texts others prepare too, and checks every answer.
 #[tokio::test]
 async fn many_tasks_of_a_driver_on_few_servers() {
