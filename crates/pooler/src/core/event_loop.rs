@@ -80,6 +80,8 @@ pub(super) enum Todo {
     Enter(usize, u64),
     /// A pool that may need a connection.
     Connect(usize),
+    /// A client (slot, number) that may part with its server.
+    GoOn(usize, u64),
 }
 
 /// One thread's part of the proxy.
@@ -245,6 +247,12 @@ impl<R: Reactor> EventLoop<R> {
                 Todo::Enter(client, id) => {
                     if self.clients.get(client).is_some_and(|client| client.id == id) {
                         self.enter_queue(reactor, client);
+                    }
+                }
+                Todo::GoOn(slot, id) => {
+                    let client = self.clients.get(slot).filter(|client| client.id == id);
+                    if let Some(server) = client.and_then(|client| client.server) {
+                        self.go_on(reactor, server);
                     }
                 }
                 Todo::Connect(pool) => {

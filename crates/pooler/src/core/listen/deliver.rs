@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use corun_net::reactor::Reactor;
 
-use crate::core::event_loop::EventLoop;
+use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::listen::{Message, Said, Step};
 use crate::core::shared;
 use crate::wire::HEADER_BYTES;
@@ -138,14 +138,12 @@ impl<R: Reactor> EventLoop<R> {
             let Some(listens) = &mut client.listens else {
                 continue;
             };
-            if !listens.channels.is_empty() || matches!(listens.step, Step::Marking(..)) {
+            if listens.depends_on_hub() {
                 self.listened_in_vain(reactor, slot);
             } else if listens.hand_over().is_some() {
-                // Its own server, if it has one, has said all so far.
+                // Its own server, if it has one, has said all so far. Not at once: it may be this client that has made the hub go.
                 listens.step = Step::None;
-                if let Some(server) = client.server {
-                    self.go_on(reactor, server);
-                }
+                self.todo.push_back(Todo::GoOn(slot, client.id));
             }
         }
     }

@@ -172,6 +172,15 @@ impl Listens {
         }
     }
 
+    /// Whether notifications are lost with the hub. One that is just handed over may listen to nothing any more.
+    fn depends_on_hub(&self) -> bool {
+        let marking = match &self.step {
+            Step::Marking(hand_over, _) => !hand_over.channels.is_empty(),
+            _ => false,
+        };
+        marking || !self.channels.is_empty()
+    }
+
     /// Its own server has sent a notification. Returns whether the client gets it.
     pub fn by_server(&mut self, channel: &str, payload: &str) -> bool {
         let known = self.channels.contains(channel);
@@ -399,6 +408,20 @@ mod tests {
         listens.leaves(None, 0, 0);
         listens.answer_ended(true, 0);
         assert_eq!(*listens.left, ["old".into(), "a".into(), "b".into()]);
+    }
+
+    #[test]
+    fn a_lost_hub_is_missed_by_those_it_listens_for() {
+        let mut listens = handing(&["a"]);
+        assert!(listens.depends_on_hub(), "it delivers the old one");
+        listens.channels.clear();
+        assert!(!listens.depends_on_hub(), "its server delivers");
+        let hand_over = listens.hand_over().map(std::mem::take).expect("one");
+        listens.step = Step::Marking(hand_over, PATIENCE);
+        assert!(listens.depends_on_hub(), "the marker may have passed");
+        listens.leaves(Some("a"), 0, 0);
+        listens.answer_ended(true, 0);
+        assert!(!listens.depends_on_hub(), "it listens no more");
     }
 
     #[test]

@@ -27,6 +27,8 @@ use crate::wire::{HEADER_BYTES, TransactionStatus, backend, build, header, read}
 const LOOKED_INTO_MAX: usize = 1 << 20;
 /// The same for the answers to the proxy's own queries.
 const TASK_MESSAGE_MAX: usize = 16 << 20;
+/// What says that a message does not belong into a copy, whatever the server's language: the name of its function.
+const COPY_ROUTINE: &str = "CopyGetData";
 
 /// What a chunk brought.
 #[derive(Default)]
@@ -386,6 +388,10 @@ impl<'a, R: Reactor> Way<'a, R> {
                     }
                 }
                 self.answered();
+                if whole && self.server.session.outlives_a_broken_copy() && breaks_a_copy(body) {
+                    // Which of the messages behind it are answered cannot be told.
+                    self.received.broken = Some("the client sent what does not belong into a copy");
+                }
                 if !passes {
                     return false;
                 }
@@ -607,6 +613,12 @@ impl<'a, R: Reactor> Way<'a, R> {
             _ => {}
         }
     }
+}
+
+/// Whether an error says that something came within a copy that does not belong there.
+fn breaks_a_copy(error: &[u8]) -> bool {
+    let reported = Reported::read(error);
+    reported.code == code::PROTOCOL_VIOLATION && reported.routine == COPY_ROUTINE
 }
 
 /// The error of a query that was cancelled because its statement_timeout has passed, in part while it waited, as the server

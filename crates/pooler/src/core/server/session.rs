@@ -45,6 +45,13 @@ impl ServerSession {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// Whether the server goes on after a message that does not belong into a copy. Since version 14 it ends the connection.
+    pub fn outlives_a_broken_copy(&self) -> bool {
+        let version = self.reported("server_version").unwrap_or_default();
+        let major = version.split(['.', ' ']).next().unwrap_or_default();
+        major.parse::<u32>().is_ok_and(|major| major < 14)
+    }
+
     /// A ParameterStatus came. Returns whether the value is new.
     pub fn parameter(&mut self, name: &str, value: &str) -> bool {
         if let Some((_, old)) = self.parameters.iter_mut().find(|(known, _)| known == name) {

@@ -42,13 +42,30 @@ pub fn programs() -> &'static Path {
     })
 }
 
+/// What `postgres --version` says.
+fn version_text() -> String {
+    let mut version = std::process::Command::new(programs().join("postgres"));
+    version.arg("--version");
+    run(version)
+}
+
+/// The major version of the servers.
+pub fn version() -> u32 {
+    static VERSION: OnceLock<u32> = OnceLock::new();
+    *VERSION.get_or_init(|| {
+        let text = version_text();
+        let number = text
+            .split(|c: char| !c.is_ascii_digit())
+            .find(|part| !part.is_empty());
+        number.and_then(|number| number.parse().ok()).expect("a version")
+    })
+}
+
 /// The folder `initdb` made, kept between runs.
 fn template() -> &'static Path {
     static TEMPLATE: OnceLock<PathBuf> = OnceLock::new();
     TEMPLATE.get_or_init(|| {
-        let mut version = std::process::Command::new(programs().join("postgres"));
-        version.arg("--version");
-        let version: String = run(version)
+        let version: String = version_text()
             .chars()
             .map(|c| {
                 if c.is_ascii_alphanumeric() || c == '.' {
@@ -80,7 +97,6 @@ fn template() -> &'static Path {
             "create user app",
             "create user other",
             "create database app owner app",
-            "set password_encryption = 'scram-sha-256'",
             "create user app_scram password 'secret'",
             "create user app_plain password 'secret'",
             "create user \"od'd \"\"name\" password 'secret'",
@@ -157,8 +173,7 @@ impl Postgres {
     /// What `pg_basebackup -R` does, for servers that come without it.
     fn back_up(&self, folder: &Path) {
         let mut session = self.client("postgres", "postgres");
-        let old = session.number::<u32>("show server_version_num") < 150_000;
-        let (begin, end) = match old {
+        let (begin, end) = match version() < 15 {
             true => (
                 "pg_start_backup('copy', true, false)",
                 "pg_stop_backup(false, false)",
@@ -190,6 +205,8 @@ impl Postgres {
             "shared_buffers = 16MB".to_owned(),
             "jit = off".to_owned(),
             "logging_collector = off".to_owned(),
+            // The default of version 13 is md5.
+            "password_encryption = 'scram-sha-256'".to_owned(),
             "log_line_prefix = '%m [%p] '".to_owned(),
         ];
         if let Some((certificate, key)) = &options.certificate {

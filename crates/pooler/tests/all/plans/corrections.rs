@@ -4,6 +4,10 @@ use corun_model::cache::locality::Footprint;
 use corun_pooler::plans::{Corrections, Explained, Memory};
 
 use super::data::{Session, plq};
+use crate::skipped::outdated;
+
+/// What makes plans with a cross join dear enough for a count where nested loops are off.
+const DISABLED: &str = "what a disabled join costs";
 
 /// Three columns that say the same, taken for independent: PostgreSQL expects `n / 8` rows where there are `n / 2`. The series makes
 /// the whole dear enough for a count.
@@ -48,6 +52,9 @@ fn learn(session: &mut Session, plan: &Explained, corrections: &mut Corrections)
 
 #[test]
 fn correlated_columns_before_and_after() {
+    if outdated(DISABLED, 17) {
+        return;
+    }
     let mut session = Session::hashing(&[]);
     let memory = session.memory();
     let mut corrections = Corrections::default();
@@ -135,6 +142,9 @@ fn nothing_is_asked_that_costs_or_calls() {
 
 #[test]
 fn what_was_learnt_is_of_use_however_it_is_read() {
+    if outdated(DISABLED, 17) {
+        return;
+    }
     let mut session = Session::hashing(&[]);
     let memory = session.memory();
     session.set(&["search_path = public"]);
@@ -168,6 +178,9 @@ fn what_was_learnt_is_of_use_however_it_is_read() {
 
 #[test]
 fn corrections_are_bounded_and_age() {
+    if outdated(DISABLED, 17) {
+        return;
+    }
     let mut session = Session::hashing(&[]);
     let key = session.explain(&correlated(25)).questions()[0].0;
     let mut corrections = Corrections::default();

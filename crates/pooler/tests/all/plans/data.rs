@@ -55,6 +55,8 @@ pub fn server() -> &'static Postgres {
             settings: vec![
                 "shared_buffers = 128MB".to_owned(),
                 "max_parallel_workers_per_gather = 0".to_owned(),
+                // The default since version 15.
+                "hash_mem_multiplier = 2".to_owned(),
                 // Samples of statistics hold most rows, so that estimates without correlation are good. PostgreSQL's own is 100.
                 format!(
                     "default_statistics_target = {}",

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::data::{SSB, Session, plq};
 use crate::common::cases::cases;
+use crate::common::postgres::version;
 
 /// A plan as letters: `S` scan, `H(build,probe)`, `I(outer)`, `G(input)`, `O(input)` for a sort, `M(..)` merge.
 fn letters(shape: &PlanShape) -> String {
@@ -66,12 +67,20 @@ const OPERATORS: [(&str, &str); 5] = [
 #[test]
 fn operators_of_a_server() {
     for (settings, table) in OPERATORS {
-        let settings: Vec<String> = settings.split(' ').map(|name| format!("{name} = off")).collect();
+        let names = settings
+            .split(' ')
+            .filter(|name| version() >= 14 || *name != "enable_memoize");
+        let settings: Vec<String> = names.map(|name| format!("{name} = off")).collect();
         let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
         let mut session = Session::new(&settings);
         let memory = session.memory();
         for (sql, expected) in cases(table) {
             let plan = session.explain(&sql);
+            // Version 18 reads what EXCEPT takes away beside the rest, and not behind it.
+            let expected = match version() {
+                18.. if sql.contains(" except ") => "G(M(S,S))",
+                _ => expected,
+            };
             assert_eq!(
                 letters(&plan.shape(&memory, &Corrections::default())),
                 expected,

@@ -6,6 +6,7 @@ use corun_model::units::Bytes;
 use corun_pooler::plans::{Corrections, HashTable, Seen};
 
 use super::data::{SSB, Session, plq};
+use crate::skipped::outdated;
 
 /// The paper's largest error over its three queries (002, section 4.1).
 const ERROR_MAX: f64 = 0.12;
@@ -138,6 +139,9 @@ fn ssb_queries_within_the_papers_error() {
 
 #[test]
 fn little_memory_means_batches() {
+    if outdated("many batches", 17) {
+        return;
+    }
     let all = "select sum(lo_revenue) from part, lineorder where p_partkey = lo_partkey";
     for (work_mem, multiplier) in [
         ("64kB", "1"),
@@ -335,6 +339,9 @@ fn the_example_of_the_model() {
 /// Groups are sized in the same way, more roughly: the server counts whole blocks of memory, the last of which is partly empty.
 #[test]
 fn groups_by_hash() {
+    if outdated("groups by hash", 17) {
+        return;
+    }
     let mut session = Session::new(&["work_mem = '64MB'", "enable_sort = off"]);
     for (column, aggregates, states) in [
         ("lo_partkey", "sum(lo_revenue)", 1),

@@ -1,6 +1,7 @@
 //! Tables with random rows: NULLs, duplicates, skew, empty tables, text that collations put in different orders. Equal values have
 //! one form each (no -0, one scale), so that it does not matter which of them a server shows.
 
+use crate::common::postgres::version;
 use crate::common::random::Random;
 
 /// Tables: no two share a column name but where a query qualifies it anyway.
@@ -117,9 +118,10 @@ pub fn fill(random: &mut Random) -> Vec<String> {
                 format!("'\\x{:02x}{:02x}'", r.below(3), r.below(3) * 127)
             }),
             or_null(random, nulls, |r| {
+                let greatest = if version() < 14 { "'nan'" } else { "'infinity'" };
                 r.text(&[
                     "'nan'",
-                    "'infinity'",
+                    greatest,
                     "0",
                     "-1",
                     "12345678901234567890.5",

@@ -131,6 +131,24 @@ fn a_listener_hears() {
 }
 
 #[test]
+fn who_stops_listening_during_the_hand_over_has_lost_nothing() {
+    let fixture = Fixture::transactions(2);
+    let (mut a, mut b) = fixture.two();
+    for n in 0..42 {
+        a.rows("listen news");
+        // UNLISTEN meets the hand-over at another step each time.
+        for _ in 0..n % 7 {
+            b.rows("notify news");
+            assert_eq!(a.read().expect("a notification").tag, b'A');
+        }
+        a.rows("unlisten news");
+        std::thread::sleep(Duration::from_millis(3));
+        assert_eq!(a.value("select 1"), "1");
+    }
+    nobody_keeps_a_server(&fixture);
+}
+
+#[test]
 fn a_held_cursor_goes_on_after_its_transaction() {
     let fixture = Fixture::transactions(2);
     let (mut a, mut b) = fixture.two();
