@@ -51,9 +51,11 @@ impl Parts {
             address,
             rest,
         } = self;
-        match (database, user, address) {
+        let line = match (database, user, address) {
             (Some(database), Some(user), Some(address)) => {
-                format!("{database}/{user}@{address} {message}{rest}")
+                // A client chooses these, and must not end the line.
+                let named = format!("{database}/{user}@{address} {message}");
+                named.replace(['\n', '\r'], " ") + &rest
             }
             (database, user, address) => {
                 let named = [("database", database), ("user", user), ("address", address)];
@@ -61,7 +63,9 @@ impl Parts {
                 let named: String = named.map(|(key, value)| format!(" {key}={value:?}")).collect();
                 message + &named + &rest
             }
-        }
+        };
+        // Hints have lines of their own; what moves a terminal's cursor or colours it has no place here.
+        line.replace(|c: char| c.is_control() && c != '\n', " ")
     }
 
     fn put(&mut self, field: &Field, value: String, quoted: bool) {
@@ -104,6 +108,12 @@ mod tests {
         assert_eq!(
             parts(Some("10.0.0.1:99")).line(),
             "shop/anna@10.0.0.1:99 login client=7"
+        );
+        let mut forged = parts(Some("10.0.0.1:99"));
+        forged.user = Some("anna\nINFO forged\u{1b}[2J".to_owned());
+        assert_eq!(
+            forged.line(),
+            "shop/anna INFO forged [2J@10.0.0.1:99 login client=7"
         );
         assert_eq!(
             parts(None).line(),
