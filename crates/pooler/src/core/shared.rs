@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use corun_net::process::Refusal;
 use corun_net::reactor::{Stream, Waker};
@@ -57,6 +57,12 @@ pub(crate) enum Message {
     Server(Box<Given>),
     /// There is room for a connection that clients of this loop wait for.
     Room(ServerKey),
+    /// A server has refused a login; for so long it is not tried again.
+    LoginRefused {
+        key: ServerKey,
+        refusal: crate::wire::error::Refusal,
+        retry: Duration,
+    },
     /// Another loop needs a connection that `max_db_connections` or `max_user_connections` keeps it from making: the free one that
     /// was used longest ago makes room.
     Evict { of: Full, key: ServerKey, to: usize },

@@ -9,6 +9,7 @@ use crate::auth::server_login::LoginOptions;
 use crate::auth::{LoginStep, ServerLogin};
 use crate::core::event_loop::{EventLoop, Todo, server_token};
 use crate::core::pool::Pool;
+use crate::core::pool::process::ServerKey;
 use crate::core::route::fleet::{REPLICATION, endpoint};
 use crate::core::route::resolve::Found;
 use crate::core::server::session::ServerSession;
@@ -494,6 +495,38 @@ impl<R: Reactor> EventLoop<R> {
         if comes_back {
             return self.questions_failed(reactor, index, |_| true);
         }
+        if !at_fault && let Some(pool) = self.pools.get(index) {
+            let key = pool.key.servers();
+            self.shared.tell_others(self.index, || Message::LoginRefused {
+                key: key.clone(),
+                refusal: refusal.clone(),
+                retry,
+            });
+        }
+        self.refuse_waiting(reactor, index, refusal);
+    }
+
+    /// A server has refused another loop's login to a pool: it would refuse this one's as well, and count each.
+    pub(in crate::core) fn refused_elsewhere(
+        &mut self,
+        reactor: &mut R,
+        key: &ServerKey,
+        refusal: &Refusal,
+        retry: Duration,
+    ) {
+        for index in self.pools_of(key) {
+            let Some(pool) = self.pools.get_mut(index) else {
+                continue;
+            };
+            if pool.all.connected_servers() == 0 {
+                pool.failed = Some((refusal.clone(), self.now + retry));
+                self.refuse_waiting(reactor, index, refusal.clone());
+            }
+        }
+    }
+
+    /// Those that wait for a pool's server are told why there is none.
+    fn refuse_waiting(&mut self, reactor: &mut R, index: usize, refusal: Refusal) {
         let refusal = match self.replicates(index) {
             true => Refusal::new(refusal.code, LOGIN_FAILED).detail(refusal.message),
             false => refusal,
