@@ -173,7 +173,7 @@ pub(crate) struct Shared {
     pub stopped: Mutex<crate::core::console::stopped::Stopped>,
     /// Counters of databases that averages are taken against, and when they were read.
     pub earlier: Mutex<(
-        std::time::Duration,
+        Duration,
         std::collections::BTreeMap<String, crate::admin::Stats>,
     )>,
     /// How often texts that change definitions went through.
