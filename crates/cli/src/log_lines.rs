@@ -1,6 +1,6 @@
 //! How a server's events stand in its log.
 
-use std::fmt::{self, Debug, Write};
+use std::fmt::{self, Debug};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
@@ -9,7 +9,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// A line each: time, level, whose connection it is, what happened, the rest as `key=value`. Connections are named as PgBouncer names
+/// One line for each: time, level, whose connection it is, what happened, the rest as `key=value`. Connections are named as PgBouncer names
 /// them, `database/user@address`, so that what reads its log reads this one.
 pub(crate) struct Lines;
 
@@ -86,9 +86,7 @@ impl Visit for Parts {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        let mut text = String::new();
-        let _ = write!(text, "{value:?}");
-        self.put(field, text, false);
+        self.put(field, format!("{value:?}"), false);
     }
 }
 

@@ -183,14 +183,11 @@ impl Listener {
     /// The descriptor, made non-blocking or, for io_uring, blocking.
     pub(super) fn prepare(&self, nonblocking: bool) -> io::Result<RawFd> {
         match self {
-            Self::Tcp(listener) => listener
-                .set_nonblocking(nonblocking)
-                .map(|()| listener.as_raw_fd()),
-            Self::Unix(listener) => listener
-                .set_nonblocking(nonblocking)
-                .map(|()| listener.as_raw_fd()),
-            Self::Simulated(_) => Err(not_real()),
+            Self::Tcp(listener) => listener.set_nonblocking(nonblocking)?,
+            Self::Unix(listener) => listener.set_nonblocking(nonblocking)?,
+            Self::Simulated(_) => return Err(not_real()),
         }
+        self.descriptor()
     }
 
     pub(super) fn accept(&self) -> io::Result<Stream> {

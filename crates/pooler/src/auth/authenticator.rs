@@ -43,7 +43,7 @@ pub enum Method {
 impl Method {
     /// Whether it must be known that there is such a user, and with which secret.
     pub fn wants_user(self) -> bool {
-        matches!(self, Self::Trust | Self::Password | Self::Md5 | Self::ScramSha256)
+        self == Self::Trust || self.asks_for_secret()
     }
 
     /// Whether the client is asked for a secret, or for a proof that it has it.

@@ -133,9 +133,6 @@ fn check_auth(config: &Config, found: &mut Findings) {
             "use \"scram-sha-256\" unless a firewall decides who reaches it",
         );
     }
-    let of_databases = databases
-        .iter()
-        .filter_map(|(name, database)| Some((format!("databases.{name}"), database.auth_query.as_ref()?)));
     if let Some(name) = proxy
         .auth_dbname
         .as_deref()
@@ -147,6 +144,9 @@ fn check_auth(config: &Config, found: &mut Findings) {
             "name a database of the server: logins that need it fail",
         );
     }
+    let of_databases = databases
+        .iter()
+        .filter_map(|(name, database)| Some((format!("databases.{name}"), database.auth_query.as_ref()?)));
     for (table, query) in std::iter::once(("proxy".to_owned(), &proxy.auth_query)).chain(of_databases) {
         if !query.contains("$1") {
             found.warning(

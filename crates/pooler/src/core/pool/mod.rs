@@ -15,6 +15,7 @@ use crate::core::console::statistics::{Times, Totals};
 use crate::core::pool::cohorts::Queue;
 use crate::core::pool::process::{Idle, ProcessPool, ServerKey};
 use crate::core::route::balance::Balance;
+use crate::core::route::fleet::REPLICATION;
 use crate::understand::Shape;
 use crate::wire::error::{Refusal, code};
 
@@ -182,6 +183,11 @@ impl Pool {
     pub fn most(&self, now: Duration, reserve_after: Duration) -> usize {
         let late = !reserve_after.is_zero() && self.waited(now) >= reserve_after;
         self.size + if late { self.reserve } else { 0 }
+    }
+
+    /// Whether its clients stream the log: they are told less than others, as by PgBouncer.
+    pub fn replicates(&self) -> bool {
+        self.key.host & REPLICATION != 0
     }
 
     /// A free connection that makes room for those that wait: in session mode it may serve none of them.

@@ -9,7 +9,7 @@ use crate::auth::server_login::LoginOptions;
 use crate::auth::{LoginStep, ServerLogin};
 use crate::core::event_loop::{EventLoop, Todo, server_token};
 use crate::core::pool::Pool;
-use crate::core::route::fleet::{REPLICATION, endpoint};
+use crate::core::route::fleet::endpoint;
 use crate::core::route::resolve::Found;
 use crate::core::server::session::ServerSession;
 use crate::core::server::transport::Transport;
@@ -444,7 +444,7 @@ impl<R: Reactor> EventLoop<R> {
         let why = match refusal.code {
             code::CANNOT_CONNECT if refusal.message == CONNECT_TIMEOUT => "connect timeout",
             code::CANNOT_CONNECT if !is_login_failed(&refusal) => "connect failed",
-            _ if self.replicates(pool) => LOGIN_FAILED,
+            _ if self.pools.get(pool).is_some_and(Pool::replicates) => LOGIN_FAILED,
             _ => &refusal.message,
         };
         self.close_server(reactor, index, why);
@@ -494,7 +494,7 @@ impl<R: Reactor> EventLoop<R> {
         if comes_back {
             return self.questions_failed(reactor, index, |_| true);
         }
-        let refusal = match self.replicates(index) {
+        let refusal = match self.pools.get(index).is_some_and(Pool::replicates) {
             true => Refusal::new(refusal.code, LOGIN_FAILED).detail(refusal.message),
             false => refusal,
         };
@@ -532,12 +532,6 @@ impl<R: Reactor> EventLoop<R> {
         );
         let refusal = Refusal::new(code::CANNOT_CONNECT, format!("could not connect to {place}")).detail(why);
         self.server_failed(reactor, index, refusal);
-    }
-
-    /// Whether the clients of a pool stream the log, and are told less than others, as by PgBouncer.
-    fn replicates(&self, index: usize) -> bool {
-        let pool = self.pools.get(index);
-        pool.is_some_and(|pool| pool.key.host & REPLICATION != 0)
     }
 
     fn log_server(&self, index: usize, what: &str) {

@@ -5,7 +5,7 @@ use corun_net::reactor::Reactor;
 use crate::config::PoolMode;
 use crate::core::client::Client;
 use crate::core::event_loop::{EventLoop, Todo};
-use crate::core::route::fleet::REPLICATION;
+use crate::core::pool::Pool;
 use crate::core::server::{TaskKind, lost};
 use crate::hosts::Report;
 use crate::understand::Pins;
@@ -26,11 +26,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(server) = self.servers.get_mut(index) else {
             return;
         };
-        if self
-            .pools
-            .get(server.pool)
-            .is_some_and(|pool| pool.key.host & REPLICATION != 0)
-        {
+        if self.pools.get(server.pool).is_some_and(Pool::replicates) {
             return self.close_server(reactor, index, "the client that replicated left");
         }
         if server.task.is_some() {

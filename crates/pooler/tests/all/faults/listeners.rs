@@ -64,7 +64,7 @@ impl Said {
             if client.try_rows(&format!("listen {channel}")).is_err() {
                 continue;
             }
-            // What begins from here on is heard.
+            // All that begins from here on must arrive.
             let from = self.begun.load(Ordering::SeqCst);
             self.connections.fetch_add(1, Ordering::Relaxed);
             client.set_patience(LOOK);
