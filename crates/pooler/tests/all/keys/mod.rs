@@ -79,12 +79,16 @@ impl KeysFixture {
             true => "",
             false => "auth_type = \"any\"",
         };
+        let folder = match lines.proxy.contains("unix_socket_dir") {
+            true => "",
+            false => "unix_socket_dir = \"\"",
+        };
         let loops = match lines.corun.contains("event_loops") {
             true => "",
             false => "event_loops = 1",
         };
         let text = format!(
-            "[proxy]\nlisten_addr = \"127.0.0.1\"\nlisten_port = {port}\nunix_socket_dir = \"\"\n{auth}\n\
+            "[proxy]\nlisten_addr = \"127.0.0.1\"\nlisten_port = {port}\n{folder}\n{auth}\n\
              admin_users = [\"postgres\"]\n{}\n[corun]\n{loops}\n{}\n[databases.app]\n{settings}\n",
             lines.proxy, lines.corun
         );
