@@ -9,6 +9,9 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+/// What stands before a hint, which has a line of its own.
+const HINT: &str = "\nhint: ";
+
 /// One line for each: time, level, whose connection it is, what happened, the rest as `key=value`. Connections are named as PgBouncer names
 /// them, `database/user@address`, so that what reads its log reads this one.
 pub(crate) struct Lines;
@@ -51,21 +54,23 @@ impl Parts {
             address,
             rest,
         } = self;
-        let line = match (database, user, address) {
-            (Some(database), Some(user), Some(address)) => {
-                // A client chooses these, and must not end the line.
-                let named = format!("{database}/{user}@{address} {message}");
-                named.replace(['\n', '\r'], " ") + &rest
-            }
+        let named = match (database, user, address) {
+            (Some(database), Some(user), Some(address)) => format!("{database}/{user}@{address} {message}"),
             (database, user, address) => {
                 let named = [("database", database), ("user", user), ("address", address)];
                 let named = named.into_iter().filter_map(|(key, value)| Some((key, value?)));
-                let named: String = named.map(|(key, value)| format!(" {key}={value:?}")).collect();
-                message + &named + &rest
+                message
+                    + &named
+                        .map(|(key, value)| format!(" {key}={value:?}"))
+                        .collect::<String>()
             }
         };
-        // Hints have lines of their own; what moves a terminal's cursor or colours it has no place here.
-        line.replace(|c: char| c.is_control() && c != '\n', " ")
+        // Clients choose names, and errors repeat them: nothing of it ends a line but the hint, moves a terminal's cursor or colours it.
+        let lines = (named + &rest)
+            .split(HINT)
+            .map(|part| part.replace(char::is_control, " "))
+            .collect::<Vec<_>>();
+        lines.join(HINT)
     }
 
     fn put(&mut self, field: &Field, value: String, quoted: bool) {
@@ -116,6 +121,12 @@ mod tests {
         assert_eq!(
             parts(None).line(),
             "login database=\"shop\" user=\"anna\" client=7"
+        );
+        let mut refused = parts(None);
+        refused.message = "role \"a\nINFO forged\" does not exist\nhint: create it".to_owned();
+        assert_eq!(
+            refused.line(),
+            "role \"a INFO forged\" does not exist\nhint: create it database=\"shop\" user=\"anna\" client=7"
         );
     }
 }

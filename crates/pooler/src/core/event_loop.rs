@@ -331,6 +331,7 @@ impl<R: Reactor> EventLoop<R> {
             Message::Give { key, to } => self.give_free(reactor, &key, to),
             Message::Server(given) => self.take_over(reactor, *given),
             Message::Room(key) => self.look_for_room(&key),
+            Message::LoginRefused { key, refusal } => self.refused_elsewhere(reactor, &key, &refusal),
             Message::Evict { of, key, to } => self.evict_for(reactor, of, &key, to),
             Message::Catalogue(database) => self.catalogue_found(reactor, &database),
             Message::OsUser { client, id } => self.os_user_found(reactor, client, id),

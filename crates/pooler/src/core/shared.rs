@@ -57,6 +57,11 @@ pub(crate) enum Message {
     Server(Box<Given>),
     /// There is room for a connection that clients of this loop wait for.
     Room(ServerKey),
+    /// A server has refused the login of this loop, and would refuse that of another.
+    LoginRefused {
+        key: ServerKey,
+        refusal: crate::wire::error::Refusal,
+    },
     /// Another loop needs a connection that `max_db_connections` or `max_user_connections` keeps it from making: the free one that
     /// was used longest ago makes room.
     Evict { of: Full, key: ServerKey, to: usize },

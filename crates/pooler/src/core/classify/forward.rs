@@ -291,7 +291,11 @@ impl<R: Reactor> Way<'_, R> {
             understood = doubted(&understood, sql);
         }
         if self.rules.mode == PoolMode::Statement && understood.transaction != TransactionEffect::None {
-            return self.refuse_block(end);
+            // What it asked before is answered first.
+            return Some(match self.server.expects.outstanding() {
+                0 => Stop::Violation(no_blocks()),
+                _ => Stop::Held,
+            });
         }
         if let Discard::Named(names) = &understood.discards_prepared
             && let Some(stop) = self.deallocate(names, understood.statements, end)
@@ -338,23 +342,6 @@ impl<R: Reactor> Way<'_, R> {
         let bytes = &self.bytes[self.at..];
         let ask = batch::ask(self.client, self.classifier, &mut self.first, bytes);
         Split::new().decide(&rules, &ask) != Place::Replica
-    }
-
-    /// A transaction block in statement mode.
-    fn refuse_block(&mut self, end: usize) -> Option<Stop> {
-        if self.server.expects.outstanding() > 0 {
-            return Some(Stop::Held);
-        }
-        let refusal = no_blocks();
-        if !self.server.expects.settled() {
-            // Within a batch the answer has no place.
-            return Some(Stop::Violation(refusal));
-        }
-        let mut out = Vec::new();
-        build::error(&mut out, &refusal);
-        build::ready(&mut out, TransactionStatus::Idle);
-        self.answer(&out, end);
-        None
     }
 
     /// DEALLOCATE of a statement the client has prepared by the protocol: the server knows it by another name. `None`: it has not.
@@ -481,10 +468,10 @@ fn is_skipped(tag: u8) -> bool {
     )
 }
 
-/// The refusal of a transaction block in statement mode.
+/// The end of a client that begins a transaction block in statement mode: what it sends next would not run in one.
 pub(in crate::core) fn no_blocks() -> Refusal {
     Refusal::new(
-        code::NOT_SUPPORTED,
+        code::PROTOCOL_VIOLATION,
         "transaction blocks not allowed in statement pooling mode",
     )
     .hint("Use pool_mode = transaction for this database or user.")

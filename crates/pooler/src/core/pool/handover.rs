@@ -13,7 +13,7 @@ use crate::core::shared::{Full, Message};
 
 impl<R: Reactor> EventLoop<R> {
     /// The pools of this loop behind a key: one, or its core pools.
-    fn pools_of(&self, key: &ServerKey) -> Vec<usize> {
+    pub(in crate::core) fn pools_of(&self, key: &ServerKey) -> Vec<usize> {
         let key = PoolKey {
             database: Arc::clone(&key.database),
             user: Arc::clone(&key.user),

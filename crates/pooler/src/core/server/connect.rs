@@ -9,6 +9,7 @@ use crate::auth::server_login::LoginOptions;
 use crate::auth::{LoginStep, ServerLogin};
 use crate::core::event_loop::{EventLoop, Todo, server_token};
 use crate::core::pool::Pool;
+use crate::core::pool::process::ServerKey;
 use crate::core::route::fleet::endpoint;
 use crate::core::route::resolve::Found;
 use crate::core::server::session::ServerSession;
@@ -447,6 +448,15 @@ impl<R: Reactor> EventLoop<R> {
             _ if self.pools.get(pool).is_some_and(Pool::replicates) => LOGIN_FAILED,
             _ => &refusal.message,
         };
+        // Before they hear that there is room to try it themselves.
+        if is_login_failed(&refusal)
+            && let Some(pool) = self.pools.get(pool)
+        {
+            self.shared.tell_others(self.index, || Message::LoginRefused {
+                key: pool.key.servers(),
+                refusal: refusal.clone(),
+            });
+        }
         self.close_server(reactor, index, why);
         self.connect_failed(reactor, pool, host, refusal);
     }
@@ -494,6 +504,25 @@ impl<R: Reactor> EventLoop<R> {
         if comes_back {
             return self.questions_failed(reactor, index, |_| true);
         }
+        self.refuse_waiting(reactor, index, refusal);
+    }
+
+    /// A server has refused another loop's login to a pool: it would refuse this one's as well, and count each.
+    pub(in crate::core) fn refused_elsewhere(&mut self, reactor: &mut R, key: &ServerKey, refusal: &Refusal) {
+        let until = self.now + self.files.config.proxy.server_login_retry;
+        for index in self.pools_of(key) {
+            let Some(pool) = self.pools.get_mut(index) else {
+                continue;
+            };
+            if pool.all.connected_servers() == 0 {
+                pool.failed = Some((refusal.clone(), until));
+                self.refuse_waiting(reactor, index, refusal.clone());
+            }
+        }
+    }
+
+    /// Those that wait for a pool's server are told why there is none.
+    fn refuse_waiting(&mut self, reactor: &mut R, index: usize, refusal: Refusal) {
         let refusal = match self.pools.get(index).is_some_and(Pool::replicates) {
             true => Refusal::new(refusal.code, LOGIN_FAILED).detail(refusal.message),
             false => refusal,

@@ -3,6 +3,7 @@
 
 mod attacks;
 mod clusters;
+mod once;
 mod passwords;
 mod server_tls;
 mod startup;
