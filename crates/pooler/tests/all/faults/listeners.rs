@@ -32,8 +32,8 @@ struct Said {
 }
 
 impl Said {
-    /// Says one number after the other on every channel, each in one transaction.
-    fn count(&self, fixture: &Fixture, channels: usize) {
+    /// Says one number after the other on every channel, each in one transaction, with this pause after each.
+    fn count(&self, fixture: &Fixture, channels: usize, pause: Duration) {
         let mut client: Option<Raw> = None;
         let mut number = 0;
         while !self.over.load(Ordering::Relaxed) {
@@ -48,6 +48,7 @@ impl Said {
             );
             if raw.try_rows(&sql).is_ok() {
                 self.last.store(number, Ordering::Relaxed);
+                std::thread::sleep(pause);
             } else {
                 self.unknown.lock().expect("no panic").insert(number);
                 client = None;
@@ -134,7 +135,9 @@ fn listeners_miss_nothing_while_servers_restart() {
     let said = Said::default();
     std::thread::scope(|scope| {
         let _over = Over(&said.over);
-        scope.spawn(|| said.count(&fixture, channels));
+        // Not faster than so many threads on few cores can hear, or they would be behind for good.
+        let pause = Duration::from_micros(20) * listeners as u32;
+        scope.spawn(|| said.count(&fixture, channels, pause));
         let threads: Vec<_> = (0..listeners)
             .map(|listener| {
                 let (said, fixture) = (&said, &fixture);
