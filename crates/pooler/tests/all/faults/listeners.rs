@@ -137,10 +137,10 @@ fn listeners_miss_nothing_while_servers_restart() {
         let _over = Over(&said.over);
         // Not faster than so many threads on few cores can hear, or they would be behind for good.
         let pause = Duration::from_micros(20) * listeners as u32;
-        scope.spawn(|| said.count(&fixture, channels, pause));
+        let (said, fixture) = (&said, &fixture);
+        scope.spawn(move || said.count(fixture, channels, pause));
         let threads: Vec<_> = (0..listeners)
             .map(|listener| {
-                let (said, fixture) = (&said, &fixture);
                 let listen = move || said.listen(fixture, &format!("channel{}", listener % channels));
                 let thread = std::thread::Builder::new().stack_size(256 << 10);
                 thread.spawn_scoped(scope, listen).expect("a thread")
