@@ -111,7 +111,8 @@ async fn cell(console: &Client, command: &str, (key, value): (&str, &str), wante
 
 #[test]
 fn every_table_is_shown_and_says_what_is_there() {
-    let running = start("");
+    // Whatever the pooler asks the server itself goes over the same connection.
+    let running = start("default_pool_size = 1");
     block_on(async {
         let app = running.client("app", "shop").await;
         let row = app.query_one("select 6 * 7", &[]).await.expect("a row");
@@ -235,6 +236,7 @@ fn users_are_those_of_the_files_of_auth_query_and_of_clients() {
                 security definer as 'select rolname::text, rolpassword from pg_authid where rolname = $1'");
     let running = start(
         "auth_type = \"scram-sha-256\"\nauth_user = \"app\"\nauth_dbname = \"lookup\"\nmax_user_client_connections = 7\n\
+         default_pool_size = 1\n\
          auth_query = \"select * from public.corun_known($1)\"\n\
          [databases.lookup]\nhost = \"127.0.0.1\"\nport = {server}\ndbname = \"app\"\n\
          [users.own]\npool_mode = \"session\"\npool_size = 3\nmax_user_client_connections = 2\n",
@@ -278,7 +280,8 @@ fn users_are_those_of_the_files_of_auth_query_and_of_clients() {
 #[test]
 fn hosts_of_every_database_are_listed() {
     let running = start(
-        "[databases.\"*\"]\nhost = \"127.0.0.1\"\nport = {server}\n\
+        "default_pool_size = 1\n\
+         [databases.\"*\"]\nhost = \"127.0.0.1\"\nport = {server}\n\
          [databases.two]\nhost = \"db1, db2\"\n",
     );
     let mut console = running.raw();
