@@ -10,6 +10,7 @@ use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::listen::{Asking, MARKERS, Message, PATIENCE, Said, notification, statement};
 use crate::core::pool::process::ProcessPool;
 use crate::core::server::{Question, TaskKind};
+use crate::core::shared;
 use crate::wire::HEADER_BYTES;
 
 /// What a session needs to stay: the encoding of its database, and no end for being idle.
@@ -134,21 +135,25 @@ impl<R: Reactor> EventLoop<R> {
         let (Some((_, Question::Listen(database), _)), Some(server), Some(pool)) = (
             self.questions.remove(at),
             self.servers.get_mut(index),
-            self.pools.get(of),
+            self.pools.get_mut(of),
         ) else {
             return false;
         };
         server.life.used = true;
         server.stages.hub = Some(Arc::clone(&database));
+        pool.beside += 1;
         let sql = format!("{PREPARE}{}", statement("LISTEN", MARKERS));
         server.start(reactor, TaskKind::Listen, &sql);
         if let Some(hub) = self.listening.hubs.get_mut(&database) {
             hub.server = Some(index);
             hub.busy = Some(self.now);
-            pool.all.one_beside(true);
             hub.pool = Some(Arc::clone(&pool.all));
+            // There is room for one more now, here or on another loop.
+            if let Some(event_loop) = pool.all.one_more_beside() {
+                self.shared
+                    .tell(event_loop, shared::Message::Room(pool.key.servers()));
+            }
         }
-        // There is room for one more now.
         self.todo.push_back(Todo::Connect(of));
         true
     }
@@ -280,7 +285,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         };
         if let Some(pool) = hub.pool {
-            pool.one_beside(false);
+            pool.one_less_beside();
         }
         for asking in hub.asked.into_iter().chain(hub.waiting) {
             let able = false;

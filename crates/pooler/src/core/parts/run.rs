@@ -321,7 +321,7 @@ impl<R: Reactor> EventLoop<R> {
         for core_pool in self.core_pools_of(pool) {
             while left > 0
                 && let Some(pool) = self.pools.get(core_pool)
-                && pool.servers < pool.share
+                && pool.has_share()
                 && pool.connecting == 0
                 && pool.failed.is_none()
                 && self.connect(reactor, core_pool, pool.size) == Attempt::Begun

@@ -73,6 +73,8 @@ pub(in crate::core) struct Pool {
     pub lingering: Idle,
     /// All, those that connect included.
     pub servers: usize,
+    /// Of these, those that no client gets.
+    pub beside: usize,
     pub connecting: usize,
     // Clients.
     pub clients: usize,
@@ -112,6 +114,7 @@ impl Pool {
             lingering: Idle::new(idle.event_loop(), Arc::clone(idle.all())),
             idle,
             servers: 0,
+            beside: 0,
             connecting: 0,
             clients: 0,
             waiting: queue,
@@ -177,6 +180,11 @@ impl Pool {
     /// Whether those that wait need another connection.
     pub fn wants_server(&self) -> bool {
         !self.paused && self.waiting.len() > self.connecting
+    }
+
+    /// Whether its share leaves room for one connection more.
+    pub fn has_share(&self) -> bool {
+        self.servers < self.share.saturating_add(self.beside)
     }
 
     /// How many connections all loops may have for that now.

@@ -176,13 +176,17 @@ impl ProcessPool {
         state.servers.saturating_sub(state.beside)
     }
 
-    /// One connection more that no client gets, or one less.
-    pub fn one_beside(&self, more: bool) {
+    /// One connection more that no client gets. Returns the loop that is to be told that there is room.
+    pub fn one_more_beside(&self) -> Option<usize> {
         let mut state = self.state.lock();
-        state.beside = match more {
-            true => state.beside + 1,
-            false => state.beside.saturating_sub(1),
-        };
+        state.beside += 1;
+        state.hungriest(usize::MAX).map(|(_, index)| index)
+    }
+
+    /// One connection less that no client gets.
+    pub fn one_less_beside(&self) {
+        let mut state = self.state.lock();
+        state.beside = state.beside.saturating_sub(1);
     }
 
     /// Of these, those that are logged in and are for clients.
@@ -362,6 +366,20 @@ mod tests {
         assert_eq!(pool.closed(true), None);
         assert_eq!((pool.servers(), pool.connected_servers()), (1, 0));
         assert!(pool.open(2));
+    }
+
+    #[test]
+    fn a_connection_beside_makes_room_for_who_has_waited_longest() {
+        let pool = ProcessPools::new(3).alone();
+        assert!(pool.open(1) && !pool.open(1));
+        assert_eq!(
+            (pool.hunger(B, second(5)), pool.hunger(C, second(3))),
+            (None, None)
+        );
+        assert_eq!(pool.one_more_beside(), Some(C));
+        assert!(pool.open(1) && !pool.open(1));
+        pool.one_less_beside();
+        assert_eq!(pool.servers(), 2);
     }
 
     #[test]

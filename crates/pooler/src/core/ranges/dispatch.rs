@@ -325,7 +325,8 @@ impl<R: Reactor> EventLoop<R> {
             let Some(pool) = self.pools.get(core_pool) else {
                 return (i64::MAX, true);
             };
-            let spare = pool.idle.len() + pool.share.min(pool.size).saturating_sub(pool.servers);
+            let spare =
+                pool.idle.len() + (pool.share.min(pool.size) + pool.beside).saturating_sub(pool.servers);
             let load = pool.waiting.len() as i64 - spare as i64;
             let own = self.cpu_of_core_pool(&pool.key, core_pools.len());
             (
@@ -424,7 +425,7 @@ impl<R: Reactor> EventLoop<R> {
         }
         let room = core_pools.iter().filter_map(of).find(|(_, pool)| {
             let failed = pool.failed.as_ref().is_some_and(|(_, until)| self.now < *until);
-            pool.servers < pool.share && pool.waiting.is_empty() && !pool.paused && !failed
+            pool.has_share() && pool.waiting.is_empty() && !pool.paused && !failed
         });
         if let Some((core_pool, _)) = room
             && self.connect(reactor, core_pool, size) == Attempt::Begun

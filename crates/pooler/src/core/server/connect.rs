@@ -79,7 +79,7 @@ impl<R: Reactor> EventLoop<R> {
             let Some(pool) = self.pools.get(index) else {
                 return;
             };
-            if pool.servers < pool.share {
+            if pool.has_share() {
                 if pool.failed.as_ref().is_some_and(|(_, until)| self.now < *until) {
                     return self.hungry(index);
                 }
@@ -598,6 +598,7 @@ impl<R: Reactor> EventLoop<R> {
         }
         if let Some(pool) = self.pools.get_mut(server.pool) {
             pool.servers -= 1;
+            pool.beside -= usize::from(server.stages.hub.is_some());
             if server.is_connecting() {
                 pool.connecting -= 1;
             }
