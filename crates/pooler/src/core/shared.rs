@@ -60,7 +60,7 @@ pub(crate) enum Message {
     /// A server has refused the login of this loop, and would refuse that of another.
     LoginRefused {
         key: ServerKey,
-        refusal: crate::wire::error::Refusal,
+        refusal: Box<crate::wire::error::Refusal>,
     },
     /// Another loop needs a connection that `max_db_connections` or `max_user_connections` keeps it from making: the free one that
     /// was used longest ago makes room.

@@ -454,7 +454,7 @@ impl<R: Reactor> EventLoop<R> {
         {
             self.shared.tell_others(self.index, || Message::LoginRefused {
                 key: pool.key.servers(),
-                refusal: refusal.clone(),
+                refusal: Box::new(refusal.clone()),
             });
         }
         self.close_server(reactor, index, why);
