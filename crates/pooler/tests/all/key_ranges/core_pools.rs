@@ -317,3 +317,32 @@ fn ranges_are_counted_on_all_loops() {
         (rows.len(), counted.sum())
     });
 }
+
+#[test]
+fn the_connection_that_listens_takes_no_core_pools_share() {
+    let fixture = start("range", |pooling| Pooling {
+        pool_size: 2,
+        corun: "event_loops = 1\n".to_owned(),
+        ..pooling
+    });
+    let (mut a, mut b) = fixture.two();
+    a.rows("listen news");
+    let mut console = fixture.console();
+    let servers = |console: &mut Raw, listening: bool| -> Vec<String> {
+        let rows = console.table("show servers");
+        let own = rows.iter().filter(|row| row["database"] == fixture.database);
+        own.filter(|row| (row["state"] == "listen") == listening)
+            .map(|row| row["remote_pid"].clone())
+            .collect()
+    };
+    wait_until("it is listened", || !servers(&mut console, true).is_empty());
+    // What is left is the connection that listens, and its core pool has no other.
+    for pid in servers(&mut console, false) {
+        fixture.sql(&format!("select pg_terminate_backend({pid})"));
+    }
+    wait_until("the others have gone", || servers(&mut console, false).is_empty());
+    a.rows("begin; select 1");
+    b.rows("begin; select 1");
+    a.rows("commit");
+    b.rows("commit");
+}
