@@ -75,18 +75,13 @@ impl KeysFixture {
     /// The same, for the user that the client or `settings` name.
     fn of(settings: &str, database: &str, lines: Lines<'_>) -> KeysFixture {
         let port = free_port();
-        let auth = match lines.proxy.contains("auth_type") {
+        let unless = |lines: &str, key: &str, line: &'static str| match lines.contains(key) {
             true => "",
-            false => "auth_type = \"any\"",
+            false => line,
         };
-        let folder = match lines.proxy.contains("unix_socket_dir") {
-            true => "",
-            false => "unix_socket_dir = \"\"",
-        };
-        let loops = match lines.corun.contains("event_loops") {
-            true => "",
-            false => "event_loops = 1",
-        };
+        let auth = unless(lines.proxy, "auth_type", "auth_type = \"any\"");
+        let folder = unless(lines.proxy, "unix_socket_dir", "unix_socket_dir = \"\"");
+        let loops = unless(lines.corun, "event_loops", "event_loops = 1");
         let text = format!(
             "[proxy]\nlisten_addr = \"127.0.0.1\"\nlisten_port = {port}\n{folder}\n{auth}\n\
              admin_users = [\"postgres\"]\n{}\n[corun]\n{loops}\n{}\n[databases.app]\n{settings}\n",
