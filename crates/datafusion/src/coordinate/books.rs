@@ -170,6 +170,11 @@ impl Books {
         jobs.map(|job| *job).collect()
     }
 
+    /// Whether the coordinator is gone: nothing starts any more, and what runs is cut off.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
     /// Starts whom the scheduler says.
     pub(super) fn dispatch(&mut self) -> Vec<Started> {
         if self.stopped {

@@ -137,7 +137,11 @@ fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> object_
     }
 }
 
-fn forward<T: Send + 'static>(mut items: BoxStream<'static, T>, io: &Handle) -> BoxStream<'static, T> {
+/// These items, read on another runtime. Ends with an error if that is stopped, or reading panics, before their end.
+fn forward<T: Send + 'static>(
+    mut items: BoxStream<'static, object_store::Result<T>>,
+    io: &Handle,
+) -> BoxStream<'static, object_store::Result<T>> {
     let (sender, receiver) = mpsc::channel(PIECES_AHEAD);
     let mut task = JoinSet::new();
     task.spawn_on(
@@ -151,8 +155,12 @@ fn forward<T: Send + 'static>(mut items: BoxStream<'static, T>, io: &Handle) -> 
         io,
     );
     // The task lives as long as the stream that is read.
-    futures::stream::unfold((receiver, task), |(mut receiver, task)| async move {
-        receiver.recv().await.map(|item| (item, (receiver, task)))
+    futures::stream::unfold((receiver, task), |(mut receiver, mut task)| async move {
+        let item = match receiver.recv().await {
+            Some(item) => item,
+            None => Err(failed(task.join_next().await?.err()?)),
+        };
+        Some((item, (receiver, task)))
     })
     .boxed()
 }
@@ -256,5 +264,32 @@ impl ObjectStore for AwayStore {
         let (from, to) = (from.clone(), to.clone());
         self.request(|inner| async move { inner.rename_opts(&from, &to, options).await })
             .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::stream::{empty, iter, pending};
+    use tokio::runtime::Runtime;
+
+    /// What comes of two items and what follows them, read on a runtime that is stopped in between if told to.
+    fn read(rest: BoxStream<'static, object_store::Result<u8>>, stopped: bool) -> Vec<Option<u8>> {
+        let (io, here) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+        let mut items = forward(iter([Ok(1), Ok(2)]).chain(rest).boxed(), io.handle());
+        let mut read = vec![here.block_on(items.next()).unwrap().ok()];
+        if stopped {
+            io.shutdown_background();
+        }
+        read.extend(here.block_on(items.map(Result::ok).collect::<Vec<_>>()));
+        read
+    }
+
+    #[test]
+    fn items_that_are_cut_off_are_not_taken_for_all_of_them() {
+        assert_eq!(read(empty().boxed(), false), [Some(1), Some(2)]);
+        let broken = futures::stream::poll_fn(|_| panic!("a store that is broken"));
+        assert_eq!(read(broken.boxed(), false), [Some(1), Some(2), None]);
+        assert_eq!(read(pending().boxed(), true).last(), Some(&None));
     }
 }

@@ -387,6 +387,10 @@ impl Shared {
         drop(jobs);
     }
 
+    fn is_stopped(&self) -> bool {
+        self.books.lock().is_stopped()
+    }
+
     /// What stands for a decision where none was taken.
     fn no_decision(&self) -> Decision {
         let footprint = Footprint::Streams;

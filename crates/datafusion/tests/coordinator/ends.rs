@@ -257,3 +257,27 @@ async fn the_last_coordinator_takes_its_queries_along() {
         until_nothing_is_held(&context).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_ends_after_its_coordinator_is_cut_off_and_not_complete() {
+    let context = session(1 << 30);
+    for short_below_ns in [0.0, 1e12] {
+        let gate = Arc::new(Gate::default());
+        context.register_udf(gate.function());
+        let mut options = one_cpu(PolicyName::Sls);
+        options.short_below_ns = short_below_ns;
+        let coordinator = Coordinator::around(&context, options).unwrap();
+        // To an aggregate, rows that a dropped task would have made are rows that were never there.
+        let mut running = coordinator.submit("SELECT count(gate(1))").await.unwrap();
+        gate.until_came(1).await;
+        drop(coordinator);
+        gate.open();
+        let mut last = None;
+        while let Some(next) = within(running.next()).await {
+            last = Some(next);
+        }
+        let error = last.expect("an end").expect_err("cut off");
+        assert!(error.primary.contains("was stopped"), "{error}");
+        assert!(running.report().is_none());
+    }
+}
