@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Result, bail};
 use corun_cachesim::instruction_cache::{
     self, Candidates, CodeCache, Original, Placed, Placement, Preference, Search, Start, SwitchCode, Team,
-    Wanted, evaluate, place, sweep,
+    Wanted, evaluate, place,
 };
 use corun_model::teams::{CtxProfile, Knee, L1i};
 
@@ -57,44 +57,20 @@ struct Chosen {
 /// # Errors
 /// A cache that cannot exist, nothing to choose from.
 pub fn study(question: &Question, traced: &[Traced], advance: &mut dyn FnMut()) -> Result<Study> {
-    let cache = CodeCache::lru(question.l1i).map_err(|error| {
-        Usage(format!(
-            "{error}\nhint: give another cache with --l1i SIZE/WAYS/LINE"
-        ))
-    })?;
-    let choice = choice(question, traced)?;
-    let knee = match question.calls_max {
-        Some(calls_max) => best_knee(question, traced, &cache, choice, calls_max)?,
-        None => question.knee,
-    };
-    let mut chosen: BTreeMap<Key, Chosen> = BTreeMap::new();
-    let (mut unplaced, mut latched) = (Vec::new(), Vec::new());
-    for (index, one) in traced.iter().enumerate() {
-        let patchable = one.patchable();
-        let candidates = candidates(choice, question, &patchable);
-        let placement = place(&one.operation, &cache, &search(knee, candidates, choice))?;
-        for &point in placement.points.keys() {
-            chosen
-                .entry(key(one, choice, point))
-                .or_insert_with(|| describe(one, choice, point));
-        }
-        unplaced.extend(unplaced_of(one, index, choice, &placement.wanted));
-        latched.extend(latched_of(one, index, &placement.wanted));
+    let chooser = Chooser::new(question, traced)?;
+    let mut tried = Vec::new();
+    for (height, width) in knees(question) {
+        tried.push(chooser.try_knee(Knee { width, height })?);
         advance();
     }
-    if choice == Choice::Sites && question.prefetch_points {
-        for one in traced {
-            for record in one.operation.visits().iter().map(|visit| visit.site_address) {
-                if one.site(record).is_some_and(|point| point.prefetches) {
-                    chosen
-                        .entry(key(one, choice, record))
-                        .or_insert_with(|| describe(one, choice, record));
-                }
-            }
-        }
-    }
-    let keys: Vec<Key> = chosen.keys().cloned().collect();
-    let mut points: Vec<Point> = chosen
+    let knee = match question.calls_max {
+        Some(calls_max) => best_knee(&tried, calls_max)?,
+        None => question.knee,
+    };
+    let found = chooser.find(knee)?;
+    let keys: Vec<Key> = found.chosen.keys().cloned().collect();
+    let mut points: Vec<Point> = found
+        .chosen
         .into_values()
         .map(|chosen| Point {
             place: chosen.place,
@@ -104,39 +80,35 @@ pub fn study(question: &Question, traced: &[Traced], advance: &mut dyn FnMut()) 
         .collect();
     let mut operations = Vec::new();
     for (index, one) in traced.iter().enumerate() {
-        let patchable = one.patchable();
-        let candidates = candidates(choice, question, &patchable);
-        let number = |point: u64| keys.binary_search(&key(one, choice, point)).ok();
-        let placement = evaluate(&one.operation, &cache, candidates, |point| {
-            number(point).is_some()
-        })?;
+        let number = |point: u64| keys.binary_search(&key(one, chooser.choice, point)).ok();
+        let placement = chooser.evaluate(index, |point| number(point).is_some())?;
         for (&point, &calls) in &placement.points {
             if let Some(number) = number(point) {
                 points[number].calls[index] += calls;
             }
         }
         let calls = placement.segments.calls.iter();
-        let calls: Vec<(u32, usize)> = calls
-            .filter_map(|call| Some((call.at, number(call.point)?)))
-            .collect();
-        let mut operation = counted(one, &cache, question, candidates, &placement, |point| {
-            number(point).is_some()
-        })?;
-        operation.calls = calls;
+        let calls = calls.filter_map(|call| Some((call.at, number(call.point)?)));
+        let original = Original::of(&one.operation, &chooser.cache)?;
+        let (leading, team) = chooser.team(index, |point| number(point).is_some())?;
+        let mut operation = Operation {
+            name: one.name.clone(),
+            instructions: original.instructions,
+            footprint_lines: original.footprint_lines,
+            cold: original.cold_misses,
+            warm: original.warm_misses,
+            leading,
+            non_leading: placement.segments.non_leading_misses(),
+            warm_at: original.warm_misses_at,
+            non_leading_at: placement.segments.misses_at.clone(),
+            calls: calls.collect(),
+            team,
+            trials: Vec::new(),
+        };
         if question.sweep && operation.misses_anything() {
-            let grid = HEIGHTS
-                .iter()
-                .flat_map(|&height| WIDTHS.map(|width| Knee { width, height }));
-            let mut knees: Vec<Knee> = grid.chain([knee]).collect();
-            knees.sort_unstable_by_key(|knee| (knee.height, knee.width));
-            knees.dedup();
-            operation.trials = trials(
-                one,
-                &cache,
-                &search(knee, candidates, choice),
-                &knees,
-                question.members,
-            )?;
+            let trials = tried.iter().map(|trials| trials[index]);
+            let is_shown = |other: Knee| other == knee || is_swept(other);
+            operation.trials = trials.filter(|trial| is_shown(trial.knee)).collect();
         }
         operations.push(operation);
         advance();
@@ -147,12 +119,168 @@ pub fn study(question: &Question, traced: &[Traced], advance: &mut dyn FnMut()) 
         l1i_origin: question.l1i_origin,
         knee,
         members: question.members,
-        choice,
+        choice: chooser.choice,
         operations,
         points,
-        unplaced,
-        latched,
+        unplaced: found.unplaced,
+        latched: found.latched,
     })
+}
+
+/// How often [`study`] reports progress.
+pub fn pieces(question: &Question, operations: usize) -> u64 {
+    (knees(question).len() + operations) as u64
+}
+
+/// Knees that are tried beside each other: height, width.
+fn knees(question: &Question) -> BTreeSet<(u32, u64)> {
+    let mut knees = BTreeSet::new();
+    if question.calls_max.is_some() {
+        knees.extend(
+            instruction_cache::knees()
+                .iter()
+                .map(|knee| (knee.height, knee.width)),
+        );
+    }
+    if question.sweep {
+        knees.extend(
+            HEIGHTS
+                .iter()
+                .flat_map(|&height| WIDTHS.map(|width| (height, width))),
+        );
+        knees.insert((question.knee.height, question.knee.width));
+    }
+    knees
+}
+
+fn is_swept(knee: Knee) -> bool {
+    HEIGHTS.contains(&knee.height) && WIDTHS.contains(&knee.width)
+}
+
+/// The points that a knee asks for, of all operations together.
+#[derive(Default)]
+struct Found {
+    chosen: BTreeMap<Key, Chosen>,
+    unplaced: Vec<Unplaced>,
+    latched: Vec<Latched>,
+}
+
+/// Places points of several operations, and runs these with the points of all.
+struct Chooser<'a> {
+    question: &'a Question,
+    traced: &'a [Traced],
+    cache: CodeCache,
+    choice: Choice,
+    /// Of each operation.
+    patchable: Vec<BTreeSet<u64>>,
+}
+
+impl<'a> Chooser<'a> {
+    fn new(question: &'a Question, traced: &'a [Traced]) -> Result<Self> {
+        let cache = CodeCache::lru(question.l1i).map_err(|error| {
+            Usage(format!(
+                "{error}\nhint: give another cache with --l1i SIZE/WAYS/LINE"
+            ))
+        })?;
+        let patchable: Vec<BTreeSet<u64>> = traced.iter().map(Traced::patchable).collect();
+        Ok(Self {
+            question,
+            traced,
+            cache,
+            choice: choice(question, traced, &patchable)?,
+            patchable,
+        })
+    }
+
+    /// Entries that can be patched, if the program has any; with `--entries` and none of those, all that were called.
+    fn candidates(&self, index: usize) -> Candidates<'_> {
+        let patchable = &self.patchable[index];
+        match self.choice {
+            Choice::Lines => Candidates::Instructions,
+            Choice::Sites => Candidates::Sites,
+            Choice::Entries if patchable.is_empty() && self.question.choice == Some(Choice::Entries) => {
+                Candidates::Entries
+            }
+            Choice::Entries => Candidates::Addresses(patchable),
+        }
+    }
+
+    fn find(&self, knee: Knee) -> Result<Found> {
+        let mut found = Found::default();
+        for (index, one) in self.traced.iter().enumerate() {
+            let search = Search {
+                knee,
+                candidates: self.candidates(index),
+                preference: match self.choice {
+                    // The paper's: exactly where the knee begins.
+                    Choice::Lines => Preference::Nearest,
+                    // A point in a loop costs a call each time round.
+                    Choice::Sites | Choice::Entries => Preference::Rarest,
+                },
+                points_max: POINTS_MAX,
+            };
+            let placement = place(&one.operation, &self.cache, &search)?;
+            for &point in placement.points.keys() {
+                self.keep(one, point, &mut found);
+            }
+            found
+                .unplaced
+                .extend(unplaced_of(one, index, self.choice, &placement.wanted));
+            found.latched.extend(latched_of(one, index, &placement.wanted));
+            if self.choice == Choice::Sites && self.question.prefetch_points {
+                for record in one.operation.visits().iter().map(|visit| visit.site_address) {
+                    if one.site(record).is_some_and(|point| point.prefetches) {
+                        self.keep(one, record, &mut found);
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn keep(&self, one: &Traced, point: u64, found: &mut Found) {
+        let entry = found.chosen.entry(key(one, self.choice, point));
+        entry.or_insert_with(|| describe(one, self.choice, point));
+    }
+
+    /// An operation cut at these points.
+    fn evaluate(&self, index: usize, on: impl Fn(u64) -> bool) -> Result<Placement> {
+        let operation = &self.traced[index].operation;
+        Ok(evaluate(operation, &self.cache, self.candidates(index), on)?)
+    }
+
+    /// What the first member of a team with these points misses, and what all do.
+    fn team(&self, index: usize, on: impl Fn(u64) -> bool) -> Result<(u64, TeamRun)> {
+        let operations = std::slice::from_ref(&self.traced[index].operation);
+        let team = Team::new(self.cache, operations, self.candidates(index), on, Some(SWITCH))?;
+        let members = self.question.members as usize;
+        let together = team.together(members, Start::Warm);
+        Ok((
+            together.members.first().copied().unwrap_or_default(),
+            TeamRun {
+                team: together.total(),
+                serial: team.one_by_one(members, Start::Warm).total(),
+                additional: together.additional().unwrap_or_default(),
+            },
+        ))
+    }
+
+    /// What each operation has of a knee: with the points of all, as a program would turn them on.
+    fn try_knee(&self, knee: Knee) -> Result<Vec<Trial>> {
+        let found = self.find(knee)?;
+        let of_one = |(index, one): (usize, &Traced)| {
+            let on = |point: u64| found.chosen.contains_key(&key(one, self.choice, point));
+            let placement = self.evaluate(index, on)?;
+            Ok(Trial {
+                knee,
+                points: placement.points.len(),
+                calls: placement.segments.calls.len() as u64,
+                misses: placement.segments.non_leading_misses(),
+                additional: self.team(index, on)?.1.additional,
+            })
+        };
+        self.traced.iter().enumerate().map(of_one).collect()
+    }
 }
 
 /// Sorts points by where they are first come by.
@@ -172,11 +300,6 @@ fn in_order_of_calls(points: &mut Vec<Point>, operations: &mut [Operation]) {
     for (_, number) in operations.iter_mut().flat_map(|operation| &mut operation.calls) {
         *number = new[*number];
     }
-}
-
-/// How often [`study`] reports progress.
-pub fn pieces(operations: usize) -> u64 {
-    2 * operations as u64
 }
 
 /// What a program would turn on; empty for lines of source, which have no names yet.
@@ -203,7 +326,7 @@ pub fn profile(study: &Study) -> Result<CtxProfile> {
     Ok(profile)
 }
 
-fn choice(question: &Question, traced: &[Traced]) -> Result<Choice> {
+fn choice(question: &Question, traced: &[Traced], patchable: &[BTreeSet<u64>]) -> Result<Choice> {
     let sites = traced.iter().any(Traced::has_sites);
     match question.choice {
         Some(Choice::Sites) if !sites => bail!(Failed(
@@ -213,34 +336,8 @@ fn choice(question: &Question, traced: &[Traced]) -> Result<Choice> {
         )),
         Some(choice) => Ok(choice),
         None if sites => Ok(Choice::Sites),
-        None if traced.iter().any(|one| !one.patchable().is_empty()) => Ok(Choice::Entries),
+        None if patchable.iter().any(|entries| !entries.is_empty()) => Ok(Choice::Entries),
         None => Ok(Choice::Lines),
-    }
-}
-
-/// Entries that can be patched, if the program has any; with `--entries` and none of those, all that were called.
-fn candidates<'a>(choice: Choice, question: &Question, patchable: &'a BTreeSet<u64>) -> Candidates<'a> {
-    match choice {
-        Choice::Lines => Candidates::Instructions,
-        Choice::Sites => Candidates::Sites,
-        Choice::Entries if patchable.is_empty() && question.choice == Some(Choice::Entries) => {
-            Candidates::Entries
-        }
-        Choice::Entries => Candidates::Addresses(patchable),
-    }
-}
-
-fn search(knee: Knee, candidates: Candidates<'_>, choice: Choice) -> Search<'_> {
-    Search {
-        knee,
-        candidates,
-        preference: match choice {
-            // The paper's: exactly where the knee begins.
-            Choice::Lines => Preference::Nearest,
-            // A point in a loop costs a call each time round.
-            Choice::Sites | Choice::Entries => Preference::Rarest,
-        },
-        points_max: POINTS_MAX,
     }
 }
 
@@ -337,95 +434,16 @@ fn latched_of(one: &Traced, index: usize, wanted: &[Wanted]) -> Vec<Latched> {
     found
 }
 
-fn counted(
-    one: &Traced,
-    cache: &CodeCache,
-    question: &Question,
-    candidates: Candidates<'_>,
-    placement: &Placement,
-    on: impl Fn(u64) -> bool,
-) -> Result<Operation> {
-    let original = Original::of(&one.operation, cache)?;
-    let operations = std::slice::from_ref(&one.operation);
-    let team = Team::new(*cache, operations, candidates, on, Some(SWITCH))?;
-    let members = question.members as usize;
-    let together = team.together(members, Start::Warm);
-    Ok(Operation {
-        name: one.name.clone(),
-        instructions: original.instructions,
-        footprint_lines: original.footprint_lines,
-        cold: original.cold_misses,
-        warm: original.warm_misses,
-        leading: together.members.first().copied().unwrap_or_default(),
-        non_leading: placement.segments.non_leading_misses(),
-        warm_at: original.warm_misses_at,
-        non_leading_at: placement.segments.misses_at.clone(),
-        calls: Vec::new(),
-        team: TeamRun {
-            team: together.total(),
-            serial: team.one_by_one(members, Start::Warm).total(),
-            additional: together.additional().unwrap_or_default(),
-        },
-        trials: Vec::new(),
-    })
-}
-
-/// The trade-off, by the operation's own points alone.
-fn trials(
-    one: &Traced,
-    cache: &CodeCache,
-    search: &Search<'_>,
-    knees: &[Knee],
-    members: u32,
-) -> Result<Vec<Trial>> {
-    let tradeoffs = sweep(
-        &one.operation,
-        cache,
-        search,
-        knees,
-        members as usize,
-        Some(SWITCH),
-    )?;
-    let trial = |tradeoff: &instruction_cache::Tradeoff| Trial {
-        knee: tradeoff.knee,
-        points: tradeoff.points as usize,
-        calls: tradeoff.calls,
-        misses: tradeoff.non_leading_misses,
-        additional: tradeoff.additional_misses.unwrap_or_default(),
-    };
-    Ok(tradeoffs.iter().map(trial).collect())
-}
-
 /// The knee whose teams, of all operations together, miss least with at most so many calls in each.
-fn best_knee(
-    question: &Question,
-    traced: &[Traced],
-    cache: &CodeCache,
-    choice: Choice,
-    calls_max: u64,
-) -> Result<Knee> {
-    let knees = instruction_cache::knees();
-    let mut misses: Vec<Option<f64>> = vec![Some(0.0); knees.len()];
-    let mut calls_least = 0;
-    for one in traced {
-        let patchable = one.patchable();
-        let search = search(question.knee, candidates(choice, question, &patchable), choice);
-        let trials = trials(one, cache, &search, &knees, question.members)?;
-        calls_least = calls_least.max(trials.iter().map(|trial| trial.calls).min().unwrap_or_default());
-        for (sum, trial) in misses.iter_mut().zip(&trials) {
-            *sum = sum
-                .filter(|_| trial.calls <= calls_max)
-                .map(|sum| sum + trial.additional);
-        }
-    }
-    let within = misses
-        .iter()
-        .zip(&knees)
-        .filter_map(|(misses, knee)| Some(((*misses)?, *knee)));
-    let best = within.min_by(|(one, _), (other, _)| one.total_cmp(other));
-    best.map(|(_, knee)| knee).ok_or_else(|| {
+fn best_knee(tried: &[Vec<Trial>], calls_max: u64) -> Result<Knee> {
+    let calls = |trials: &[Trial]| trials.iter().map(|trial| trial.calls).max().unwrap_or_default();
+    let misses = |trials: &[Trial]| trials.iter().map(|trial| trial.additional).sum::<f64>();
+    let within = tried.iter().filter(|trials| calls(trials) <= calls_max);
+    let best = within.min_by(|one, other| misses(one).total_cmp(&misses(other)));
+    best.and_then(|trials| Some(trials.first()?.knee)).ok_or_else(|| {
+        let least = tried.iter().map(|trials| calls(trials)).min().unwrap_or_default();
         Failed(format!(
-            "no knee makes do with {calls_max} calls\nhint: allow at least {calls_least} with --calls-max, or give a knee with --knee"
+            "no knee makes do with {calls_max} calls\nhint: allow at least {least} with --calls-max, or give a knee with --knee"
         ))
         .into()
     })

@@ -70,7 +70,7 @@ pub fn run(args: AutostepsArgs) -> Result<()> {
         prefetch_points: args.prefetch_points,
         sweep: args.sweep || args.report.is_some(),
     };
-    bars.begin("simulating", choose::pieces(traced.len()));
+    bars.begin("simulating", choose::pieces(&question, traced.len()));
     let study = choose::study(&question, &traced, &mut || bars.advance(1))?;
     drop(bars);
     print(&args, &study)?;

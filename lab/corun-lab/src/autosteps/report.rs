@@ -6,7 +6,7 @@ use lab_core::report::page::{Figure, Page, Section, Table, Tile};
 use lab_core::report::scale::Spacing;
 
 use super::study::{Choice, Operation, Study, reduction};
-use super::text::{percent, size, trial_cells};
+use super::text::{TRIAL_HEADINGS, percent, size, trial_cells};
 use crate::facts;
 
 /// The page.
@@ -64,9 +64,9 @@ fn tiles(study: &Study, operation: &Operation) -> Vec<Tile> {
     }
     vec![
         Tile {
-            value: percent(reduction(operation.warm, operation.non_leading)),
-            name: format!("fewer misses of a non-leading member, {}", operation.name),
-            note: format!("{} instead of {}", operation.non_leading, operation.warm),
+            value: percent(operation.saved_by_each(operation.team.additional)),
+            name: format!("fewer misses of each further member, {}", operation.name),
+            note: format!("{:.1} instead of {}", operation.team.additional, operation.warm),
         },
         Tile {
             value: percent(reduction(operation.team.serial, operation.team.team)),
@@ -132,16 +132,19 @@ fn misses(study: &Study, index: usize, operation: &Operation) -> Section {
             rows: vec![
                 row("alone, cold cache", operation.cold.to_string()),
                 row("alone, warm cache", operation.warm.to_string()),
-                row("leading member", operation.leading.to_string()),
-                row("non-leading member", operation.non_leading.to_string()),
                 row(&format!("{} in turn", study.members), team.serial.to_string()),
                 row(
                     &format!("team of {}, switches included", study.members),
                     team.team.to_string(),
                 ),
+                row("first member of that team", operation.leading.to_string()),
                 row(
                     "each further member of that team",
                     format!("{:.1}", team.additional),
+                ),
+                row(
+                    "the same if switching took no code",
+                    operation.non_leading.to_string(),
                 ),
             ],
         }),
@@ -166,13 +169,16 @@ fn course(study: &Study, operation: &Operation) -> Section {
         heading: format!("{}: misses as they add up", operation.name),
         legend: vec![
             (0, "original, warm".to_owned()),
-            (1, format!("non-leading member, knee {}", study.knee)),
+            (
+                1,
+                format!("a further member if switching took no code, knee {}", study.knee),
+            ),
         ],
         figures: vec![Figure {
             caption: "Upright lines: where a team switches. Figure 15 of the paper.".to_owned(),
             plot: Box::new(CumulativePlot {
                 label: format!(
-                    "Misses of {} as they add up: {} as it is, {} of a non-leading member.",
+                    "Misses of {} as they add up: {} as it is, {} of a further member if switching took no code.",
                     operation.name, operation.warm, operation.non_leading
                 ),
                 x_axis: "instructions".to_owned(),
@@ -197,7 +203,7 @@ fn trials(study: &Study, operation: &Operation) -> Section {
             .iter()
             .filter(|trial| trial.knee.height == height);
         let mut points: Vec<(f64, f64)> = of_height
-            .map(|trial| (trial.calls as f64, trial.misses as f64))
+            .map(|trial| (trial.calls as f64, trial.additional))
             .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         Series {
@@ -229,7 +235,7 @@ fn trials(study: &Study, operation: &Operation) -> Section {
             caption: String::new(),
             plot: Box::new(LinePlot {
                 label: format!(
-                    "Misses of a non-leading member of {} against calls",
+                    "Misses of each further member of {} against calls",
                     operation.name
                 ),
                 x_axis: "calls".to_owned(),
@@ -242,16 +248,7 @@ fn trials(study: &Study, operation: &Operation) -> Section {
             }),
         }],
         table: Some(Table {
-            headings: [
-                "knee",
-                "points",
-                "calls",
-                "misses",
-                "fewer",
-                "each further member",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
+            headings: TRIAL_HEADINGS.map(str::to_owned).to_vec(),
             numeric_columns: 5,
             rows: rows.collect(),
         }),

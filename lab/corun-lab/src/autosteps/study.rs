@@ -161,6 +161,20 @@ impl Operation {
     pub fn misses_anything(&self) -> bool {
         self.warm > 0 || self.non_leading > 0
     }
+
+    /// How much less a member that misses so much misses than one alone, in percent.
+    pub fn saved_by_each(&self, additional: f64) -> Option<f64> {
+        (self.warm > 0).then(|| 100.0 * (1.0 - additional / self.warm as f64))
+    }
+
+    /// A knee whose team misses less than with this one and switches no more often, the best of these.
+    pub fn better_knee(&self, knee: Knee) -> Option<&Trial> {
+        let chosen = self.trials.iter().find(|trial| trial.knee == knee)?;
+        let no_dearer = self.trials.iter().filter(|trial| trial.calls <= chosen.calls);
+        let best = no_dearer.min_by(|one, other| one.additional.total_cmp(&other.additional));
+        // A tenth is what is shown.
+        best.filter(|best| best.additional + 0.1 <= chosen.additional)
+    }
 }
 
 /// All of it.

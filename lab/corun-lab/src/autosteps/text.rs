@@ -7,6 +7,10 @@ use corun_cli::out;
 
 /// Rows of the table that stands for the paper's Figure 15.
 const STEPS: u64 = 10;
+/// Heading of what each member of a team but the first misses.
+pub const EACH: &str = "each further member";
+/// Heading of what such a member would miss if switching took no code.
+pub const IDEAL: &str = "ideal";
 
 /// Prints all of it, the trade-off over knees with `sweep`.
 ///
@@ -55,9 +59,6 @@ fn operations(out: &mut impl Write, study: &Study) -> io::Result<()> {
                 size(operation.footprint_lines * u64::from(study.l1i.line_bytes)),
                 operation.cold.to_string(),
                 operation.warm.to_string(),
-                operation.leading.to_string(),
-                operation.non_leading.to_string(),
-                percent(reduction(operation.warm, operation.non_leading)),
                 study.points_of(index).to_string(),
                 operation.calls.len().to_string(),
             ]
@@ -70,13 +71,10 @@ fn operations(out: &mut impl Write, study: &Study) -> io::Result<()> {
         "code",
         "misses cold",
         "warm",
-        "leading",
-        "non-leading",
-        "fewer",
         "points",
         "calls",
     ];
-    out::table(out, &headings, 10, &rows)
+    out::table(out, &headings, 7, &rows)
 }
 
 fn teams(out: &mut impl Write, study: &Study) -> io::Result<()> {
@@ -91,6 +89,8 @@ fn teams(out: &mut impl Write, study: &Study) -> io::Result<()> {
                 team.team.to_string(),
                 percent(reduction(team.serial, team.team)),
                 format!("{:.1}", team.additional),
+                percent(operation.saved_by_each(team.additional)),
+                operation.non_leading.to_string(),
             ]
         })
         .collect();
@@ -98,8 +98,12 @@ fn teams(out: &mut impl Write, study: &Study) -> io::Result<()> {
         format!("{} in turn", study.members),
         format!("team of {}", study.members),
     );
-    let headings = ["operation", &serial, &team, "fewer", "each further member"];
-    out::table(out, &headings, 4, &rows)
+    let headings = ["operation", &serial, &team, "fewer", EACH, "fewer", IDEAL];
+    out::table(out, &headings, 6, &rows)?;
+    writeln!(
+        out,
+        "{IDEAL}: what a non-leading member would miss if switching took no code (paper 003, Figure 15)"
+    )
 }
 
 fn points(out: &mut impl Write, study: &Study) -> io::Result<()> {
@@ -150,13 +154,11 @@ fn course(out: &mut impl Write, operation: &Operation) -> io::Result<()> {
         })
         .collect();
     writeln!(out, "{}, misses as they add up:", operation.name)?;
-    out::table(
-        out,
-        &["instructions", "original", "non-leading member", "calls"],
-        4,
-        &rows,
-    )
+    out::table(out, &["instructions", "original", IDEAL, "calls"], 4, &rows)
 }
+
+/// Headings of [`trial_cells`].
+pub const TRIAL_HEADINGS: [&str; 6] = ["knee", "points", "calls", EACH, "fewer", IDEAL];
 
 /// What one knee gives, behind how it is called: the same in the terminal and on the page.
 pub fn trial_cells(knee: String, operation: &Operation, trial: &Trial) -> Vec<String> {
@@ -164,9 +166,9 @@ pub fn trial_cells(knee: String, operation: &Operation, trial: &Trial) -> Vec<St
         knee,
         trial.points.to_string(),
         trial.calls.to_string(),
-        trial.misses.to_string(),
-        percent(reduction(operation.warm, trial.misses)),
         format!("{:.1}", trial.additional),
+        percent(operation.saved_by_each(trial.additional)),
+        trial.misses.to_string(),
     ]
 }
 
@@ -188,19 +190,15 @@ fn trials(out: &mut impl Write, study: &Study, operation: &Operation) -> io::Res
         "{}, other knees (original: {} misses):",
         operation.name, operation.warm
     )?;
-    out::table(
-        out,
-        &[
-            "knee",
-            "points",
-            "calls",
-            "non-leading misses",
-            "fewer",
-            "each further member",
-        ],
-        6,
-        &rows,
-    )
+    out::table(out, &TRIAL_HEADINGS, 6, &rows)?;
+    if let Some(better) = operation.better_knee(study.knee) {
+        writeln!(
+            out,
+            "hint: --knee {} leaves {:.1} misses with {} calls",
+            better.knee, better.additional, better.calls
+        )?;
+    }
+    Ok(())
 }
 
 /// `90.0 %`, or `-` of nothing.

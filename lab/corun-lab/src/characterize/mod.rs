@@ -12,8 +12,9 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use lab_core::row::Row;
 use lab_postgres::characterize::dbmbench::{A2, Query, ROWS};
+use lab_postgres::characterize::options::{Options, Own, Which};
 use lab_postgres::characterize::rows::{cut_off_text, fact, file_of, read};
-use lab_postgres::characterize::run::{Options, Own, Which, run as characterize};
+use lab_postgres::characterize::run::Prepared;
 use lab_postgres::characterize::smt::Choice;
 use lab_postgres::characterize::{diff, html, text};
 
@@ -279,9 +280,11 @@ pub fn run(args: CharacterizeArgs) -> Result<()> {
 
 fn run_all(args: &RunArgs) -> Result<()> {
     let options = args.options()?;
-    let mut folder = Folder::open(&args.out)?;
     let stop = interrupt::asked_to_stop()?;
     let bars = Bars::new();
+    // Whatever is wrong with the input is said before an earlier run's report is overwritten.
+    let prepared = Prepared::new(options, &bars)?;
+    let mut folder = Folder::open(&args.out)?;
     let topology = corun_topology::discover();
     let mut rows: Vec<Row> = Vec::new();
     let mut lost = None;
@@ -302,7 +305,7 @@ fn run_all(args: &RunArgs) -> Result<()> {
     for (name, value) in facts::facts("each row says how it came about") {
         take(fact(&name, &value));
     }
-    let ended = characterize(&options, &topology, &stop, &bars, &mut take);
+    let ended = prepared.run(&topology, &stop, &bars, &mut take);
     if let Some(error) = lost {
         return Err(error);
     }

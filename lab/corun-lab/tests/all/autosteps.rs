@@ -90,6 +90,34 @@ fn tables_name_the_cache_the_points_and_the_course() {
     }
 }
 
+/// Points belong to the program, not to one operation: whatever is said of a knee holds with the points of all operations on.
+#[test]
+fn the_sweep_says_of_the_knee_what_the_headline_says() {
+    let folder = client(&[]);
+    let small = ["autosteps", "--l1i", "16k/4/32", "--function", "index_fetch"];
+    let traced = ["--function", "index_scan", "--sweep", "--json"];
+    for more in [&["--knee", "200,4"][..], &["--calls-max", "4"]] {
+        let arguments = [&small[..], &traced, more, &["--", "./client"]].concat();
+        let rows = rows(&corun_in(folder.path(), &arguments, ""));
+        let knee = &of_kind(&rows, "cache")[0]["knee"];
+        let (operations, teams) = (of_kind(&rows, "operation"), of_kind(&rows, "team"));
+        for (operation, team) in operations.iter().zip(teams) {
+            let is_chosen =
+                |row: &&&Value| row["knee"] == *knee && row["operation"] == operation["operation"];
+            let knees = of_kind(&rows, "knee");
+            let chosen = knees.iter().find(is_chosen).expect("the knee is in the sweep");
+            for key in ["points", "calls", "non_leading_misses", "reduction_percent"] {
+                assert_eq!(chosen[key], operation[key], "{key}: {rows:?}");
+            }
+            let key = "misses_per_additional_member";
+            assert_eq!(chosen[key], team[key], "{rows:?}");
+            if more[0] == "--calls-max" {
+                assert!(number(operation, "calls") <= 4.0, "{operation}");
+            }
+        }
+    }
+}
+
 #[test]
 fn calls_can_be_limited_instead_of_a_knee_given() {
     let folder = client(&[]);

@@ -194,3 +194,85 @@ fn a_database_that_is_not_there_is_named() {
     assert!(word.code != 0 && word.err.contains("hots"), "{word:?}");
     check_error(&corun(&["characterize", "--seconds", "0"]), 2, "", "");
 }
+
+#[test]
+fn wrong_input_is_refused_before_an_earlier_run_is_touched() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = server();
+    let (earlier, fresh) = (folder.path().join("earlier"), folder.path().join("fresh"));
+    std::fs::create_dir(&earlier).expect("a folder");
+    let files = ["rows.jsonl", "report.html"].map(|name| earlier.join(name));
+    for file in &files {
+        std::fs::write(file, "an earlier run's").expect("written");
+    }
+    let empty = folder.path().join("empty.sql");
+    std::fs::write(&empty, " ").expect("written");
+    let (empty, missing) = (empty.to_str().expect("a name"), "/no/such/file.sql");
+    for out in [&earlier, &fresh] {
+        for (dsn, more) in [
+            (server.conninfo(), vec!["--sql", missing]),
+            (server.conninfo(), vec!["--sql", empty]),
+            (server.conninfo(), vec!["--workload", "uss"]),
+            ("host=/no/such/folder", vec!["--workload", "uss", "--load"]),
+        ] {
+            let out = out.to_str().expect("a name");
+            let run = corun(&[&["characterize", "--dsn", dsn, "--out", out], &more[..]].concat());
+            assert!(run.code != 0 && run.err.contains("error: "), "{run:?}");
+            assert!(!run.err.contains("report"), "{run:?}");
+        }
+        let run = corun(&[
+            "characterize",
+            "--attach",
+            "2147483647",
+            "--out",
+            out.to_str().expect("a name"),
+        ]);
+        assert!(run.code != 0 && run.err.contains("2147483647"), "{run:?}");
+    }
+    for file in &files {
+        assert_eq!(std::fs::read_to_string(file).expect("there"), "an earlier run's");
+    }
+    assert_eq!(std::fs::read_dir(&earlier).expect("there").count(), files.len());
+    assert!(!fresh.exists());
+}
+
+#[test]
+fn a_missing_grant_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = server();
+    server.ask("create role \"some one\" login").expect("a role");
+    let dsn = format!("{} user='some one'", server.conninfo());
+    let sql = folder.path().join("own.sql");
+    std::fs::write(&sql, "select 1;").expect("written");
+    let out = folder.path().join("out");
+    let common = [
+        "characterize",
+        "--dsn",
+        &dsn,
+        "--out",
+        out.to_str().expect("a name"),
+    ];
+    let refused = corun(&[&common[..], &["--workload", "uss", "--load"]].concat());
+    let grant = "to \"some one\"";
+    assert!(
+        refused.code == 1 && refused.err.contains("grant create on database") && refused.err.contains(grant),
+        "{refused:?}"
+    );
+    let sql = sql.to_str().expect("a name");
+    let few = [
+        "--sql",
+        sql,
+        "--concurrency",
+        "1",
+        "--repetitions",
+        "1",
+        "--without",
+        "interference",
+    ];
+    let run = corun(&[&common[..], &few[..]].concat());
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(
+        run.out.contains("grant pg_read_all_settings") && run.out.contains(grant),
+        "{run:?}"
+    );
+}

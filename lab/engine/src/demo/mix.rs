@@ -40,6 +40,8 @@ pub struct Statement {
     pub sql: String,
     /// The right answer, once known.
     pub reference: Option<Answer>,
+    /// Operators of corun's in its plan, once known.
+    pub corun_operators: Option<usize>,
 }
 
 /// All statements.
@@ -98,6 +100,7 @@ fn statement(name: String, class: Class, sql: String) -> Statement {
         class,
         sql,
         reference: None,
+        corun_operators: None,
     }
 }
 

@@ -160,6 +160,8 @@ impl Demo {
         );
         let mut wrong = Vec::new();
         for statement in &mut mix.statements {
+            let plan = runtime.block_on(corun.explain(&statement.sql, false))?;
+            statement.corun_operators = Some(plan.matches("CorunJoinExec").count());
             for (side, answerer) in &sides {
                 let answer = runtime.block_on(spawned(answerer, &statement.sql))?;
                 progress.advance(1);

@@ -3,7 +3,7 @@
 use super::live::summary::LiveSummary;
 use super::live::{self, LiveResult};
 use super::mix::Class;
-use super::summary::{ClassSummary, Summary};
+use super::summary::{ClassSummary, QuerySummary, Summary};
 use super::{DemoResult, Side};
 use corun_cli::number;
 use lab_core::report::bar::{BarPlot, BarRow};
@@ -361,11 +361,13 @@ fn queries(summary: &Summary) -> Section {
         .collect();
     Section {
         heading: "Query by query".to_owned(),
-        text: vec![
+        text: std::iter::once(
             "Right of the line corun was faster, left of it slower; whiskers span the rounds. These are times under the mixed \
              load, so a query also gains or loses by what runs beside it; corun-lab bench ssb measures queries alone."
                 .to_owned(),
-        ],
+        )
+        .chain(summary.queries.iter().filter_map(QuerySummary::loss))
+        .collect(),
         entries: Vec::new(),
         legend: vec![(1, "corun faster".to_owned()), (0, "stock faster".to_owned())],
         figures: Class::ALL

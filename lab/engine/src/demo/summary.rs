@@ -54,6 +54,28 @@ pub struct QuerySummary {
     pub corun_ms: Option<f64>,
     /// Median of stock over median of corun, over the rounds in which both ran it.
     pub speed_up: Option<Spread>,
+    /// Operators of corun's in its plan, if known.
+    pub corun_operators: Option<usize>,
+}
+
+impl QuerySummary {
+    /// Why it is below 1, as far as that is known; `None` if it is not.
+    pub fn loss(&self) -> Option<String> {
+        let ratio = self.speed_up.filter(|ratio| ratio.median < 1.0)?;
+        let why = match self.corun_operators {
+            _ if ratio.max >= 1.0 => "undecided, other rounds are on the other side of 1".to_owned(),
+            Some(0) => "its plan is the same on both sides, so it lost to what ran beside it: queries that end sooner are \
+                        followed by others that use caches and memory"
+                .to_owned(),
+            Some(1) => "slower in every round, with one of corun's joins in its plan".to_owned(),
+            Some(joins) => format!("slower in every round, with {joins} of corun's joins in its plan"),
+            None => "slower in every round".to_owned(),
+        };
+        Some(format!(
+            "{}, {:.2}x ({:.2} to {:.2}): {why}.",
+            self.name, ratio.median, ratio.min, ratio.max
+        ))
+    }
 }
 
 /// The whole demo in numbers.
@@ -215,6 +237,11 @@ fn query_summary(turns: &[Turn], mix: &Mix, class: Class, name: &str) -> QuerySu
         stock_ms: overall(Side::Stock),
         corun_ms: overall(Side::Corun),
         speed_up: Spread::of(&ratios),
+        corun_operators: mix
+            .statements
+            .iter()
+            .find(|statement| statement.name == name)
+            .and_then(|statement| statement.corun_operators),
     }
 }
 
@@ -351,6 +378,37 @@ pub(super) mod tests {
             (None, None)
         );
         assert_eq!(summary.analytic_mean, Some(2.0), "over the queries that ran");
+    }
+
+    #[test]
+    fn a_query_below_1_says_why_as_far_as_that_is_known() {
+        let mut query = Summary::of(&result()).queries.swap_remove(0);
+        assert_eq!(query.loss(), None);
+        let spread = |min, median, max| {
+            Some(Spread {
+                n: 3,
+                min,
+                median,
+                max,
+            })
+        };
+        query.speed_up = spread(0.8, 0.9, 1.1);
+        query.corun_operators = Some(0);
+        assert!(
+            query
+                .loss()
+                .expect("below 1")
+                .contains("0.90x (0.80 to 1.10): undecided")
+        );
+        query.speed_up = spread(0.8, 0.9, 0.95);
+        assert!(query.loss().expect("below 1").contains("beside it"));
+        query.corun_operators = Some(2);
+        assert!(
+            query
+                .loss()
+                .expect("below 1")
+                .ends_with("with 2 of corun's joins in its plan.")
+        );
     }
 
     #[test]

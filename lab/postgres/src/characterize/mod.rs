@@ -9,13 +9,15 @@
 //!    └ small ─► simulated: the stand-alone backend under valgrind
 //! ```
 //!
-//! Order of calls: [`run::run`] with somebody who takes rows; [`text::report`] and [`html::page`] of these, whenever. Everything a reader sees is made
+//! Order of calls: [`run::Prepared`] checks the input and runs with somebody who takes rows; [`text::report`] and [`html::page`] of these, whenever. Everything a reader sees is made
 //! of rows alone, so that a run that broke off still has a report.
 //!
 //! Not here: arguments and files.
 
 pub mod advice;
+mod attached;
 mod bound;
+mod capabilities;
 pub mod counted;
 pub mod dbmbench;
 pub mod diff;
@@ -23,6 +25,7 @@ pub mod embedded;
 pub mod html;
 pub mod interference;
 pub mod observe;
+pub mod options;
 pub mod paper;
 pub mod report;
 pub mod rows;

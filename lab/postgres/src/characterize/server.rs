@@ -28,7 +28,7 @@ const PATIENCE_MS: &str = "900000";
 pub struct Server {
     programs: Programs,
     conninfo: String,
-    postmaster: Option<u32>,
+    postmaster: Result<u32, String>,
     version: String,
     ours: Option<Ours>,
 }
@@ -76,7 +76,7 @@ impl Server {
         let mut server = Server {
             programs: programs.clone(),
             conninfo,
-            postmaster: None,
+            postmaster: Err(String::new()),
             version: postgres.version().to_owned(),
             ours: Some(Ours {
                 postgres,
@@ -106,7 +106,7 @@ impl Server {
         let mut server = Server {
             programs: programs.clone(),
             conninfo: conninfo.to_owned(),
-            postmaster: None,
+            postmaster: Err(String::new()),
             version: String::new(),
             ours: None,
         };
@@ -135,9 +135,9 @@ impl Server {
         &self.version
     }
 
-    /// The process all its backends are children of; `None` if it is not on this machine.
-    pub fn postmaster(&self) -> Option<u32> {
-        self.postmaster
+    /// The process all its backends are children of, or why it is not known and what would help.
+    pub fn postmaster(&self) -> Result<u32, String> {
+        self.postmaster.clone()
     }
 
     /// Whether it is one of our own.
@@ -236,23 +236,40 @@ impl Server {
         Err(failed(PEER, first.to_owned()))
     }
 
-    /// The parent of a backend of ours, if such a process is here and is PostgreSQL.
-    fn find_postmaster(&self) -> Result<Option<u32>, BenchError> {
-        // While it is asked, the backend is there.
-        let backend = self.one(
-            "select pg_backend_pid() || ' ' || coalesce(host(inet_client_addr()), 'local') || ' ' || coalesce(host(inet_server_addr()), 'local')",
+    /// The process named in the data folder, or why it cannot be known.
+    fn find_postmaster(&self) -> Result<Result<u32, String>, BenchError> {
+        let row = self.ask(
+            "select coalesce(host(inet_client_addr()), 'local'), coalesce(host(inet_server_addr()), 'local'),
+                    format('grant pg_read_all_settings to %I', current_user)",
         )?;
-        let mut parts = backend.split(' ');
-        let (_, client, server) = (parts.next(), parts.next(), parts.next());
+        let row = row.into_iter().next().unwrap_or_default();
+        let [client, server, grant] = row.try_into().unwrap_or_default();
         if client != server {
-            return Ok(None);
+            return Ok(Err(format!("the server runs on another machine ({server})")));
         }
-        let data = self.ask("show data_directory").ok();
-        let data = data.and_then(|rows| rows.into_iter().next()?.into_iter().next());
-        let file = data.map(|data| Path::new(&data).join("postmaster.pid"));
-        let text = file.and_then(|file| std::fs::read_to_string(file).ok());
-        let process: Option<u32> = text.and_then(|text| text.lines().next()?.trim().parse().ok());
-        Ok(process.filter(|process| Path::new(&format!("/proc/{process}")).exists()))
+        let Ok(data) = self.one("show data_directory") else {
+            return Ok(Err(format!(
+                "this role may not ask where the server's data folder is; a superuser can allow it: {grant}"
+            )));
+        };
+        let file = Path::new(&data).join("postmaster.pid");
+        let text = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) => {
+                return Ok(Err(format!(
+                    "cannot read {} ({error}): run this as root or as the server's operating-system user",
+                    file.display()
+                )));
+            }
+        };
+        let process = text.lines().next().and_then(|line| line.trim().parse().ok());
+        let here = process.filter(|process: &u32| Path::new(&format!("/proc/{process}")).exists());
+        Ok(here.ok_or_else(|| {
+            format!(
+                "the process that {} names does not run here: the server is in a container or on another machine",
+                file.display()
+            )
+        }))
     }
 
     /// Ends a server of our own and gives its data folder away; `None` for one that was given.

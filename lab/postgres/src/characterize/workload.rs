@@ -34,12 +34,11 @@ pub struct Workload {
     /// Which of DBmbench's it is.
     pub query: Option<Query>,
 }
-
-/// Makes DBmbench's tables in [`SCHEMA`] and fills them.
+/// Makes sure that DBmbench's tables can be made in a server.
 ///
 /// # Errors
-/// When the server refuses, or the schema is there already and not ours to drop.
-pub fn load(server: &Server, tables: Tables, progress: &dyn Progress) -> Result<(), BenchError> {
+/// When there is such a schema already, or the role lacks the grant; when the server refuses.
+pub fn may_load(server: &Server) -> Result<(), BenchError> {
     let there = server.one(&format!(
         "select count(*) from pg_namespace where nspname = '{SCHEMA}'"
     ))?;
@@ -51,7 +50,19 @@ pub fn load(server: &Server, tables: Tables, progress: &dyn Progress) -> Result<
             ),
         ));
     }
-    fill(server, SCHEMA, tables, progress)
+    let missing = server.ask(
+        "select format('grant create on database %I to %I', current_database(), current_user)
+         where not has_database_privilege(current_database(), 'create')",
+    )?;
+    match missing.into_iter().flatten().next() {
+        Some(grant) => Err(failed(
+            "postgres",
+            format!(
+                "this role may not make a schema there; the owner of the database or a superuser can allow it: {grant}"
+            ),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Makes DBmbench's tables in a new schema and fills them.
