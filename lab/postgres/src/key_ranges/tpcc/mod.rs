@@ -14,3 +14,6 @@ mod session;
 mod transactions;
 
 pub use engine::Server;
+
+#[cfg(test)]
+mod tests;
