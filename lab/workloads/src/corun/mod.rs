@@ -4,6 +4,7 @@
 //! they are there, then as with every engine. Transactions that only read, and more than one row, use a snapshot, which waits
 //! for nobody; all others take locks (strict two-phase locking). Where commits are durable, it is a snapshot of durable ones.
 
+mod new_order;
 mod rows;
 mod schema;
 mod tpcc;

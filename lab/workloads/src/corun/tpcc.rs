@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use corun_exec::teams::Operation;
 use corun_store::{Direction, RowBuf, Session, Store};
 
-use super::schema::{self, Buffers, Tables};
-use super::{LOAD_ROWS, rows, transactions};
+use super::rows::{Filler, Reader};
+use super::schema::{Buffers, HISTORY_KEY, Tables};
+use super::{LOAD_ROWS, new_order, transactions};
 use crate::engine::{TpccClient, TpccEngine, TxError};
+use crate::tpcc::columns::ColumnWriter;
 use crate::tpcc::{
     Delivery, DeliveryAnswer, NewOrder, NewOrderAnswer, OrderStatus, OrderStatusAnswer, Payment,
     PaymentAnswer, Row, StockLevel, StockLevelAnswer, TableName,
@@ -36,7 +38,7 @@ impl CorunTpcc {
         let last = snapshot
             .scan(history, &history.all(), Direction::Descending)?
             .next();
-        let ranges = last.map_or(0, |found| found.row.int(schema::history::ID) / HISTORY_KEYS + 1);
+        let ranges = last.map_or(0, |found| found.row.int(HISTORY_KEY) / HISTORY_KEYS + 1);
         drop(snapshot);
         Ok(Self {
             store,
@@ -74,8 +76,12 @@ impl TpccEngine for CorunTpcc {
             for row in part.by_ref().take(LOAD_ROWS) {
                 let name = row.table();
                 let buffer = &mut buffers[name as usize];
-                rows::fill(&row, history, buffer)?;
-                history += i64::from(name == TableName::History);
+                let mut to = Filler::new(buffer);
+                if name == TableName::History {
+                    to.integer(history)?;
+                    history += 1;
+                }
+                row.write(&mut to)?;
                 transaction.insert(&self.tables.get(name).table, buffer)?;
             }
             transaction.commit_with(corun_store::Durability::Asynchronous)?;
@@ -96,8 +102,15 @@ impl TpccEngine for CorunTpcc {
     fn visit(&self, table: TableName, each: &mut dyn FnMut(&Row)) -> Result<(), TxError> {
         let snapshot = self.store.snapshot()?;
         let of = &self.tables.get(table).table;
+        let column = usize::from(table == TableName::History);
         for found in snapshot.rows(of, 0..of.rid_end())? {
-            each(&rows::read(table, found.row)?);
+            each(&Row::read(
+                table,
+                &mut Reader {
+                    row: found.row,
+                    column,
+                },
+            )?);
         }
         Ok(())
     }
@@ -126,7 +139,7 @@ struct Client<'a> {
 
 impl TpccClient for Client<'_> {
     fn new_order(&mut self, input: &NewOrder) -> Result<NewOrderAnswer, TxError> {
-        transactions::new_order(
+        new_order::new_order(
             self.session.begin()?,
             &self.engine.tables,
             &mut self.buffers,

@@ -1,4 +1,4 @@
-//! The five transactions as calls of the store.
+//! The five transactions as calls of the store; New Order has its own file.
 //!
 //! Every transaction locks in the order customer, item, stocks by their keys, district, warehouse: hot rows last, so that
 //! they are held shortest, and in one order, so that deadlocks are rare (the specification leaves the order of a
@@ -7,25 +7,24 @@
 
 use corun_store::{Direction, Found, Lock, RowRef, Snapshot, Transaction, Value};
 
-use super::rows::{address, fill, int, int_or_null, text};
-use super::schema::{
-    Buffers, Keyed, Tables, customer, district, item, line, new_order as waiting, orders, stock, warehouse,
-};
+use super::rows::{Filler, field};
+use super::schema::{Buffers, Keyed, Tables};
 use crate::engine::TxError;
 use crate::text::Text;
-use crate::tpcc::row::{History, NewOrder as NewOrderRow, Order, OrderLine, Row};
+use crate::tpcc::columns::ColumnWriter;
+use crate::tpcc::row::{Customer, District, History, NewOrder, Order, OrderLine, Stock, Warehouse};
 use crate::tpcc::{
-    CustomerBy, DISTRICTS, Delivery, DeliveryAnswer, NewOrder, NewOrderAnswer, NewOrderLineAnswer,
-    OrderStatus, OrderStatusAnswer, OrderStatusLine, Payment, PaymentAnswer, StockLevel, StockLevelAnswer,
-    bad_credit_data, history_data, is_original, stock_after, total_amount,
+    CustomerBy, DISTRICTS, Delivery, DeliveryAnswer, OrderStatus, OrderStatusAnswer, OrderStatusLine,
+    Payment, PaymentAnswer, StockLevel, StockLevelAnswer, bad_credit_data, history_data,
 };
 
-fn missing(keyed: &Keyed, key: &[Value<'_>]) -> TxError {
+/// The error where a row that must be there is not.
+pub(super) fn missing(keyed: &Keyed, key: &[Value<'_>]) -> TxError {
     TxError::failed(format!("no {} has the key {key:?}", keyed.table.name()))
 }
 
 /// A row that must be there, locked.
-fn fetch<'t>(
+pub(super) fn fetch<'t>(
     transaction: &'t Transaction<'_>,
     keyed: &'t Keyed,
     key: &[Value<'_>],
@@ -46,172 +45,16 @@ fn look<'a>(snapshot: &'a Snapshot, keyed: &'a Keyed, key: &[Value<'_>]) -> Resu
 
 /// Of the customers with one last name, the one that is meant (clause 2.5.2.2).
 fn middle<'a>(mut found: Vec<Found<'a>>, last: &Text<16>) -> Result<Found<'a>, TxError> {
-    let order = |found: &Found<'a>| (found.row.bytes(customer::FIRST), found.row.int(customer::ID));
+    let order = |found: &Found<'a>| {
+        (
+            found.row.bytes(Customer::COLUMN.first),
+            found.row.int(Customer::COLUMN.id),
+        )
+    };
     found.sort_unstable_by(|a, b| order(a).cmp(&order(b)));
     let at = found.len().div_ceil(2).checked_sub(1);
     at.and_then(|at| found.get(at).copied())
         .ok_or_else(|| TxError::failed(format!("no customer is called {last}")))
-}
-
-/// Clause 2.4.2.
-pub(super) fn new_order(
-    transaction: Transaction<'_>,
-    tables: &Tables,
-    buffers: &mut Buffers,
-    input: &NewOrder,
-) -> Result<NewOrderAnswer, TxError> {
-    let place: [Value<'_>; 2] = [input.warehouse.into(), input.district.into()];
-    let buyer = fetch(
-        &transaction,
-        &tables.customer,
-        &[place[0], place[1], input.customer.into()],
-        Lock::Shared,
-    )?
-    .row;
-    let mut answer = NewOrderAnswer {
-        customer_last: text(buyer, customer::LAST)?,
-        customer_credit: text(buyer, customer::CREDIT)?,
-        customer_discount: int(buyer, customer::DISCOUNT)?,
-        ..NewOrderAnswer::default()
-    };
-
-    let mut by_stock: Vec<usize> = (0..input.lines.len()).collect();
-    by_stock.sort_by_key(|&at| (input.lines[at].supply_warehouse, input.lines[at].item));
-    let mut lines = vec![NewOrderLineAnswer::default(); input.lines.len()];
-    let mut infos = vec![Text::<24>::default(); input.lines.len()];
-    // All items, then all stocks: their rows lie anywhere in memory, and are waited for together.
-    let keys: Vec<[Value<'_>; 1]> = by_stock.iter().map(|&at| [input.lines[at].item.into()]).collect();
-    let solds = transaction.fetch_many(
-        &tables.item.primary,
-        keys.iter().map(|key| &key[..]),
-        Lock::Shared,
-    )?;
-    answer.rolled_back = solds.iter().any(Option::is_none);
-    let lines_and_items = by_stock.into_iter().zip(solds);
-    let wanted: Vec<(usize, RowRef<'_>)> = lines_and_items
-        .filter_map(|(at, sold)| sold.map(|sold| (at, sold.row)))
-        .collect();
-    let keys: Vec<[Value<'_>; 2]> = wanted
-        .iter()
-        .map(|&(at, _)| {
-            let line = &input.lines[at];
-            [line.supply_warehouse.into(), line.item.into()]
-        })
-        .collect();
-    let stocks = transaction.fetch_many(
-        &tables.stock.primary,
-        keys.iter().map(|key| &key[..]),
-        Lock::Exclusive,
-    )?;
-    for (((at, sold), held), key) in wanted.into_iter().zip(stocks).zip(&keys) {
-        let wanted = input.lines[at];
-        let held = held.ok_or_else(|| missing(&tables.stock, key))?;
-        // Once more: an order may have one item in two lines.
-        let row = transaction.get(&tables.stock.table, held.rid, Lock::Exclusive)?;
-        let row = row.ok_or_else(|| missing(&tables.stock, key))?;
-        let quantity = stock_after(int(row, stock::QUANTITY)?, wanted.quantity);
-        let remote = i64::from(wanted.supply_warehouse != input.warehouse);
-        transaction.update(&tables.stock.table, held.rid, |to| {
-            to.set(stock::QUANTITY, quantity)?;
-            to.set(stock::YTD, row.int(stock::YTD) + i64::from(wanted.quantity))?;
-            to.set(stock::ORDERS, row.int(stock::ORDERS) + 1)?;
-            to.set(stock::REMOTES, row.int(stock::REMOTES) + remote)
-        })?;
-        infos[at] = text(row, stock::DISTRICTS + input.district as usize - 1)?;
-        let price = sold.int(item::PRICE);
-        lines[at] = NewOrderLineAnswer {
-            supply_warehouse: wanted.supply_warehouse,
-            item: wanted.item,
-            item_name: text(sold, item::NAME)?,
-            quantity: wanted.quantity,
-            stock_quantity: quantity,
-            brand: is_original(sold.bytes(item::DATA)) && is_original(row.bytes(stock::DATA)),
-            price,
-            amount: price * i64::from(wanted.quantity),
-        };
-    }
-
-    let found = fetch(&transaction, &tables.district, &place, Lock::Exclusive)?;
-    answer.district_tax = int(found.row, district::TAX)?;
-    answer.order = int(found.row, district::NEXT_ORDER)?;
-    if !answer.rolled_back {
-        let next = answer.order + 1;
-        transaction.update(&tables.district.table, found.rid, |to| {
-            to.set(district::NEXT_ORDER, next)
-        })?;
-        enter(
-            &transaction,
-            tables,
-            buffers,
-            input,
-            answer.order,
-            (&lines, &infos),
-        )?;
-    }
-    let home = fetch(&transaction, &tables.warehouse, &place[..1], Lock::Shared)?.row;
-    answer.warehouse_tax = int(home, warehouse::TAX)?;
-    if answer.rolled_back {
-        transaction.abort();
-        return Ok(answer);
-    }
-    transaction.commit()?;
-    let sum = lines.iter().map(|line| line.amount).sum();
-    answer.total_amount = total_amount(
-        sum,
-        answer.customer_discount,
-        answer.warehouse_tax,
-        answer.district_tax,
-    );
-    answer.lines = lines;
-    Ok(answer)
-}
-
-/// Inserts an order with its lines.
-fn enter(
-    transaction: &Transaction<'_>,
-    tables: &Tables,
-    buffers: &mut Buffers,
-    input: &NewOrder,
-    id: i32,
-    (lines, infos): (&[NewOrderLineAnswer], &[Text<24>]),
-) -> Result<(), TxError> {
-    let (warehouse, district) = (input.warehouse, input.district);
-    let order = Order {
-        warehouse,
-        district,
-        id,
-        customer: input.customer,
-        entry: input.now,
-        carrier: None,
-        lines: lines.len() as i8,
-        all_local: input.all_local(),
-    };
-    fill(&Row::Order(order), 0, &mut buffers.order)?;
-    transaction.insert(&tables.orders.table, &buffers.order)?;
-    let waits = NewOrderRow {
-        warehouse,
-        district,
-        order: id,
-    };
-    fill(&Row::NewOrder(waits), 0, &mut buffers.new_order)?;
-    transaction.insert(&tables.new_order.table, &buffers.new_order)?;
-    for (at, (line, info)) in lines.iter().zip(infos).enumerate() {
-        let row = OrderLine {
-            warehouse,
-            district,
-            order: id,
-            number: at as i8 + 1,
-            item: line.item,
-            supply_warehouse: line.supply_warehouse,
-            delivery: None,
-            quantity: line.quantity,
-            amount: line.amount,
-            district_info: *info,
-        };
-        fill(&Row::OrderLine(row), 0, &mut buffers.order_line)?;
-        transaction.insert(&tables.order_line.table, &buffers.order_line)?;
-    }
-    Ok(())
 }
 
 /// Clause 2.5.2.
@@ -241,19 +84,19 @@ pub(super) fn payment(
         }
     };
     let row = payer.row;
-    let id: i32 = int(row, customer::ID)?;
-    let balance = row.int(customer::BALANCE) - input.amount;
-    let credit: Text<2> = text(row, customer::CREDIT)?;
-    let data = (credit == "BC").then(|| bad_credit_data(input, id, row.text(customer::DATA)));
+    let id: i32 = field(row, Customer::COLUMN.id)?;
+    let balance = row.int(Customer::COLUMN.balance) - input.amount;
+    let credit: Text<2> = field(row, Customer::COLUMN.credit)?;
+    let data = (credit == "BC").then(|| bad_credit_data(input, id, row.text(Customer::COLUMN.data)));
     transaction.update(&tables.customer.table, payer.rid, |to| {
-        to.set(customer::BALANCE, balance)?;
+        to.set(Customer::COLUMN.balance, balance)?;
         to.set(
-            customer::YTD_PAYMENT,
-            row.int(customer::YTD_PAYMENT) + input.amount,
+            Customer::COLUMN.ytd_payment,
+            row.int(Customer::COLUMN.ytd_payment) + input.amount,
         )?;
-        to.set(customer::PAYMENTS, row.int(customer::PAYMENTS) + 1)?;
+        to.set(Customer::COLUMN.payments, row.int(Customer::COLUMN.payments) + 1)?;
         match &data {
-            Some(data) => to.set(customer::DATA, data.as_str()),
+            Some(data) => to.set(Customer::COLUMN.data, data.as_str()),
             None => Ok(()),
         }
     })?;
@@ -262,12 +105,18 @@ pub(super) fn payment(
     let found = fetch(&transaction, &tables.district, &place, Lock::Exclusive)?;
     let at_district = found.row;
     transaction.update(&tables.district.table, found.rid, |to| {
-        to.set(district::YTD, at_district.int(district::YTD) + input.amount)
+        to.set(
+            District::COLUMN.ytd,
+            at_district.int(District::COLUMN.ytd) + input.amount,
+        )
     })?;
     let found = fetch(&transaction, &tables.warehouse, &place[..1], Lock::Exclusive)?;
     let at_warehouse = found.row;
     transaction.update(&tables.warehouse.table, found.rid, |to| {
-        to.set(warehouse::YTD, at_warehouse.int(warehouse::YTD) + input.amount)
+        to.set(
+            Warehouse::COLUMN.ytd,
+            at_warehouse.int(Warehouse::COLUMN.ytd) + input.amount,
+        )
     })?;
 
     let paid = History {
@@ -279,25 +128,27 @@ pub(super) fn payment(
         date: input.now,
         amount: input.amount,
         data: history_data(
-            at_warehouse.text(warehouse::NAME),
-            at_district.text(district::NAME),
+            at_warehouse.text(Warehouse::COLUMN.name),
+            at_district.text(District::COLUMN.name),
         ),
     };
-    fill(&Row::History(paid), history, &mut buffers.history)?;
+    let mut to = Filler::new(&mut buffers.history);
+    to.integer(history)?;
+    paid.write(&mut to)?;
     transaction.insert(&tables.history.table, &buffers.history)?;
     let answer = PaymentAnswer {
-        warehouse_address: address(at_warehouse, warehouse::ADDRESS)?,
-        district_address: address(at_district, district::ADDRESS)?,
+        warehouse_address: field(at_warehouse, Warehouse::COLUMN.address)?,
+        district_address: field(at_district, District::COLUMN.address)?,
         customer: id,
-        first: text(row, customer::FIRST)?,
-        middle: text(row, customer::MIDDLE)?,
-        last: text(row, customer::LAST)?,
-        address: address(row, customer::ADDRESS)?,
-        phone: text(row, customer::PHONE)?,
-        since: row.int(customer::SINCE),
+        first: field(row, Customer::COLUMN.first)?,
+        middle: field(row, Customer::COLUMN.middle)?,
+        last: field(row, Customer::COLUMN.last)?,
+        address: field(row, Customer::COLUMN.address)?,
+        phone: field(row, Customer::COLUMN.phone)?,
+        since: row.int(Customer::COLUMN.since),
         credit,
-        credit_limit: row.int(customer::CREDIT_LIMIT),
-        discount: int(row, customer::DISCOUNT)?,
+        credit_limit: row.int(Customer::COLUMN.credit_limit),
+        discount: field(row, Customer::COLUMN.discount)?,
         balance,
         data: data.map_or(Text::default(), |data| Text::cut(data.as_str())),
     };
@@ -324,24 +175,24 @@ pub(super) fn order_status(
             .row
         }
     };
-    let id: i32 = int(who, customer::ID)?;
+    let id: i32 = field(who, Customer::COLUMN.id)?;
     let index = &tables.orders_by_customer;
     let range = index.prefix(&[place[0], place[1], id.into()])?;
     let last = snapshot.scan(index, &range, Direction::Descending)?.next();
     let order = last
         .ok_or_else(|| TxError::failed(format!("customer {id} has no order")))?
         .row;
-    let number: i32 = int(order, orders::ID)?;
+    let number: i32 = field(order, Order::COLUMN.id)?;
     let mut answer = OrderStatusAnswer {
         customer: id,
-        first: text(who, customer::FIRST)?,
-        middle: text(who, customer::MIDDLE)?,
-        last: text(who, customer::LAST)?,
-        balance: who.int(customer::BALANCE),
+        first: field(who, Customer::COLUMN.first)?,
+        middle: field(who, Customer::COLUMN.middle)?,
+        last: field(who, Customer::COLUMN.last)?,
+        balance: who.int(Customer::COLUMN.balance),
         order: number,
-        entry: order.int(orders::ENTRY),
-        carrier: int_or_null(order, orders::CARRIER)?,
-        lines: Vec::with_capacity(int::<u8>(order, orders::LINES)?.into()),
+        entry: order.int(Order::COLUMN.entry),
+        carrier: field(order, Order::COLUMN.carrier)?,
+        lines: Vec::with_capacity(field::<i8>(order, Order::COLUMN.lines)?.max(0) as usize),
     };
     let range = tables
         .order_line
@@ -349,11 +200,11 @@ pub(super) fn order_status(
         .prefix(&[place[0], place[1], number.into()])?;
     for found in snapshot.scan(&tables.order_line.primary, &range, Direction::Ascending)? {
         answer.lines.push(OrderStatusLine {
-            supply_warehouse: int(found.row, line::SUPPLY_WAREHOUSE)?,
-            item: int(found.row, line::ITEM)?,
-            quantity: int(found.row, line::QUANTITY)?,
-            amount: found.row.int(line::AMOUNT),
-            delivery: int_or_null(found.row, line::DELIVERY)?,
+            supply_warehouse: field(found.row, OrderLine::COLUMN.supply_warehouse)?,
+            item: field(found.row, OrderLine::COLUMN.item)?,
+            quantity: field(found.row, OrderLine::COLUMN.quantity)?,
+            amount: found.row.int(OrderLine::COLUMN.amount),
+            delivery: field(found.row, OrderLine::COLUMN.delivery)?,
         });
     }
     Ok(answer)
@@ -391,31 +242,37 @@ fn deliver(
     let Some(oldest) = oldest else {
         return Ok(None);
     };
-    let number: i32 = int(oldest.row, waiting::ORDER)?;
+    let number: i32 = field(oldest.row, NewOrder::COLUMN.order)?;
     transaction.delete(&tables.new_order.table, oldest.rid)?;
 
     let key = [place[0], place[1], number.into()];
     let order = fetch(transaction, &tables.orders, &key, Lock::Exclusive)?;
     transaction.update(&tables.orders.table, order.rid, |to| {
-        to.set(orders::CARRIER, input.carrier)
+        to.set(Order::COLUMN.carrier, input.carrier)
     })?;
 
     let index = &tables.order_line.primary;
     let mut amount = 0;
     let mut scan = transaction.scan(index, &index.prefix(&key)?, Direction::Ascending, Lock::Exclusive)?;
     while let Some(found) = scan.next()? {
-        amount += found.row.int(line::AMOUNT);
+        amount += found.row.int(OrderLine::COLUMN.amount);
         transaction.update(&tables.order_line.table, found.rid, |to| {
-            to.set(line::DELIVERY, input.now)
+            to.set(OrderLine::COLUMN.delivery, input.now)
         })?;
     }
 
-    let key = [place[0], place[1], order.row.int(orders::CUSTOMER).into()];
+    let key = [place[0], place[1], order.row.int(Order::COLUMN.customer).into()];
     let buyer = fetch(transaction, &tables.customer, &key, Lock::Exclusive)?;
     let row = buyer.row;
     transaction.update(&tables.customer.table, buyer.rid, |to| {
-        to.set(customer::BALANCE, row.int(customer::BALANCE) + amount)?;
-        to.set(customer::DELIVERIES, row.int(customer::DELIVERIES) + 1)
+        to.set(
+            Customer::COLUMN.balance,
+            row.int(Customer::COLUMN.balance) + amount,
+        )?;
+        to.set(
+            Customer::COLUMN.deliveries,
+            row.int(Customer::COLUMN.deliveries) + 1,
+        )
     })?;
     Ok(Some(number))
 }
@@ -428,19 +285,19 @@ pub(super) fn stock_level(
 ) -> Result<StockLevelAnswer, TxError> {
     use std::ops::Bound::{Excluded, Included};
     let place: [Value<'_>; 2] = [input.warehouse.into(), input.district.into()];
-    let next = look(snapshot, &tables.district, &place)?.int(district::NEXT_ORDER);
+    let next = look(snapshot, &tables.district, &place)?.int(District::COLUMN.next_order);
     let index = &tables.order_line.primary;
     let range = index.between(&place, Included((next - 20).into()), Excluded(next.into()))?;
     let mut items: Vec<i32> = Vec::with_capacity(300);
     for found in snapshot.scan(index, &range, Direction::Ascending)? {
-        items.push(int(found.row, line::ITEM)?);
+        items.push(field(found.row, OrderLine::COLUMN.item)?);
     }
     items.sort_unstable();
     items.dedup();
     let mut answer = StockLevelAnswer::default();
     for item in items {
         let row = look(snapshot, &tables.stock, &[place[0], item.into()])?;
-        answer.low_stock += i32::from(row.int(stock::QUANTITY) < i64::from(input.threshold));
+        answer.low_stock += i32::from(row.int(Stock::COLUMN.quantity) < i64::from(input.threshold));
     }
     Ok(answer)
 }

@@ -5,12 +5,14 @@
 
 mod answer;
 mod check;
+pub mod columns;
 mod input;
 mod kv;
 mod mix;
 mod population;
 pub mod row;
 mod scale;
+mod tables;
 mod terminal;
 
 pub use answer::{

@@ -11,6 +11,7 @@ mod engine;
 mod rows;
 mod schema;
 mod session;
+mod statements;
 mod transactions;
 
 pub use engine::Server;

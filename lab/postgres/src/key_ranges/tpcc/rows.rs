@@ -1,14 +1,12 @@
 //! Rows of TPC-C to and from PostgreSQL's text: lines of `copy`, and the columns of an answer.
 
+use std::convert::Infallible;
 use std::fmt::{Display, Write};
-use std::str::FromStr;
 
 use corun_workloads::engine::TxError;
 use corun_workloads::text::Text;
-use corun_workloads::tpcc::TableName;
-use corun_workloads::tpcc::row::{
-    Address, Customer, District, History, Item, NewOrder, Order, OrderLine, Row, Stock, Warehouse,
-};
+use corun_workloads::tpcc::columns::{ColumnReader, ColumnWriter, Integer};
+use corun_workloads::tpcc::{Row, TableName};
 
 /// Writes columns one after the other. Texts of the population hold no tabs, line feeds or backslashes.
 struct Line<'t> {
@@ -17,94 +15,43 @@ struct Line<'t> {
 }
 
 impl Line<'_> {
-    fn put(&mut self, value: impl Display) -> &mut Self {
+    fn put(&mut self, value: impl Display) -> Result<(), Infallible> {
         if !self.first {
             self.text.push('\t');
         }
         self.first = false;
         // Writing into a text cannot fail.
         let _ = write!(self.text, "{value}");
-        self
+        Ok(())
+    }
+}
+
+impl ColumnWriter for Line<'_> {
+    type Error = Infallible;
+
+    fn integer<T: Integer>(&mut self, value: T) -> Result<(), Infallible> {
+        self.put(value)
     }
 
-    fn maybe(&mut self, value: Option<impl Display>) -> &mut Self {
+    fn integer_or_null<T: Integer>(&mut self, value: Option<T>) -> Result<(), Infallible> {
         match value {
             Some(value) => self.put(value),
             None => self.put("\\N"),
         }
     }
 
-    fn address(&mut self, address: &Address) -> &mut Self {
-        self.put(address.street_1)
-            .put(address.street_2)
-            .put(address.city)
-            .put(address.state)
-            .put(address.zip)
+    fn flag(&mut self, value: bool) -> Result<(), Infallible> {
+        self.put(value)
+    }
+
+    fn text<const MAX: usize>(&mut self, text: &Text<MAX>) -> Result<(), Infallible> {
+        self.put(text)
     }
 }
 
 /// Adds a row as a line of `copy`.
 pub fn write(row: &Row, text: &mut String) {
-    let mut line = Line { text, first: true };
-    match row {
-        Row::Warehouse(row) => {
-            line.put(row.id).put(row.name).address(&row.address);
-            line.put(row.tax).put(row.ytd);
-        }
-        Row::District(row) => {
-            line.put(row.warehouse).put(row.id).put(row.name);
-            line.address(&row.address);
-            line.put(row.tax).put(row.ytd).put(row.next_order);
-        }
-        Row::Customer(row) => {
-            line.put(row.warehouse).put(row.district).put(row.id);
-            line.put(row.first).put(row.middle).put(row.last);
-            line.address(&row.address).put(row.phone).put(row.since);
-            line.put(row.credit).put(row.credit_limit).put(row.discount);
-            line.put(row.balance).put(row.ytd_payment).put(row.payments);
-            line.put(row.deliveries).put(row.data);
-        }
-        Row::History(row) => {
-            line.put(row.customer_warehouse)
-                .put(row.customer_district)
-                .put(row.customer);
-            line.put(row.warehouse).put(row.district).put(row.date);
-            line.put(row.amount).put(row.data);
-        }
-        Row::NewOrder(row) => {
-            line.put(row.warehouse).put(row.district).put(row.order);
-        }
-        Row::Order(row) => {
-            line.put(row.warehouse)
-                .put(row.district)
-                .put(row.id)
-                .put(row.customer);
-            line.put(row.entry).maybe(row.carrier).put(row.lines);
-            line.put(row.all_local);
-        }
-        Row::OrderLine(row) => {
-            line.put(row.warehouse)
-                .put(row.district)
-                .put(row.order)
-                .put(row.number);
-            line.put(row.item).put(row.supply_warehouse).maybe(row.delivery);
-            line.put(row.quantity).put(row.amount).put(row.district_info);
-        }
-        Row::Item(row) => {
-            line.put(row.id)
-                .put(row.image)
-                .put(row.name)
-                .put(row.price)
-                .put(row.data);
-        }
-        Row::Stock(row) => {
-            line.put(row.warehouse).put(row.item).put(row.quantity);
-            for info in &row.districts {
-                line.put(info);
-            }
-            line.put(row.ytd).put(row.orders).put(row.remotes).put(row.data);
-        }
-    }
+    let Ok(()) = row.write(&mut Line { text, first: true });
     text.push('\n');
 }
 
@@ -126,16 +73,16 @@ impl<'r> Columns<'r> {
             .map(|value| value.as_deref())
             .ok_or_else(|| TxError::failed("a row with fewer columns than asked for"))
     }
+}
 
-    /// The next column, which must be a number.
-    pub fn number<T: FromStr>(&mut self) -> Result<T, TxError> {
+impl ColumnReader for Columns<'_> {
+    fn integer<T: Integer>(&mut self) -> Result<T, TxError> {
         let text = self.next()?;
         text.and_then(|text| text.parse().ok())
             .ok_or_else(|| TxError::failed(format!("{text:?} is not the number asked for")))
     }
 
-    /// The next column, a number or NULL.
-    pub fn maybe<T: FromStr>(&mut self) -> Result<Option<T>, TxError> {
+    fn integer_or_null<T: Integer>(&mut self) -> Result<Option<T>, TxError> {
         match self.next()? {
             None => Ok(None),
             Some(text) => text
@@ -145,27 +92,14 @@ impl<'r> Columns<'r> {
         }
     }
 
-    /// The next column, which must be a text that fits.
-    pub fn text<const MAX: usize>(&mut self) -> Result<Text<MAX>, TxError> {
-        let text = self.next()?;
-        let text = text.ok_or_else(|| TxError::failed("NULL where a text was asked for"))?;
-        Ok(Text::new(text)?)
-    }
-
-    /// The next column, true or false.
-    pub fn flag(&mut self) -> Result<bool, TxError> {
+    fn flag(&mut self) -> Result<bool, TxError> {
         Ok(self.next()? == Some("t"))
     }
 
-    /// The next five columns.
-    pub fn address(&mut self) -> Result<Address, TxError> {
-        Ok(Address {
-            street_1: self.text()?,
-            street_2: self.text()?,
-            city: self.text()?,
-            state: self.text()?,
-            zip: self.text()?,
-        })
+    fn text<const MAX: usize>(&mut self) -> Result<Text<MAX>, TxError> {
+        let text = self.next()?;
+        let text = text.ok_or_else(|| TxError::failed("NULL where a text was asked for"))?;
+        Ok(Text::new(text)?)
     }
 }
 
@@ -174,105 +108,7 @@ impl<'r> Columns<'r> {
 /// # Errors
 /// When a column is not what it must be.
 pub fn read(table: TableName, row: &[Option<String>]) -> Result<Row, TxError> {
-    let from = &mut Columns::of(row);
-    Ok(match table {
-        TableName::Warehouse => Row::Warehouse(Warehouse {
-            id: from.number()?,
-            name: from.text()?,
-            address: from.address()?,
-            tax: from.number()?,
-            ytd: from.number()?,
-        }),
-        TableName::District => Row::District(District {
-            warehouse: from.number()?,
-            id: from.number()?,
-            name: from.text()?,
-            address: from.address()?,
-            tax: from.number()?,
-            ytd: from.number()?,
-            next_order: from.number()?,
-        }),
-        TableName::Customer => Row::Customer(Customer {
-            warehouse: from.number()?,
-            district: from.number()?,
-            id: from.number()?,
-            first: from.text()?,
-            middle: from.text()?,
-            last: from.text()?,
-            address: from.address()?,
-            phone: from.text()?,
-            since: from.number()?,
-            credit: from.text()?,
-            credit_limit: from.number()?,
-            discount: from.number()?,
-            balance: from.number()?,
-            ytd_payment: from.number()?,
-            payments: from.number()?,
-            deliveries: from.number()?,
-            data: from.text()?,
-        }),
-        TableName::History => Row::History(History {
-            customer_warehouse: from.number()?,
-            customer_district: from.number()?,
-            customer: from.number()?,
-            warehouse: from.number()?,
-            district: from.number()?,
-            date: from.number()?,
-            amount: from.number()?,
-            data: from.text()?,
-        }),
-        TableName::NewOrder => Row::NewOrder(NewOrder {
-            warehouse: from.number()?,
-            district: from.number()?,
-            order: from.number()?,
-        }),
-        TableName::Orders => Row::Order(Order {
-            warehouse: from.number()?,
-            district: from.number()?,
-            id: from.number()?,
-            customer: from.number()?,
-            entry: from.number()?,
-            carrier: from.maybe()?,
-            lines: from.number()?,
-            all_local: from.flag()?,
-        }),
-        TableName::OrderLine => Row::OrderLine(OrderLine {
-            warehouse: from.number()?,
-            district: from.number()?,
-            order: from.number()?,
-            number: from.number()?,
-            item: from.number()?,
-            supply_warehouse: from.number()?,
-            delivery: from.maybe()?,
-            quantity: from.number()?,
-            amount: from.number()?,
-            district_info: from.text()?,
-        }),
-        TableName::Item => Row::Item(Item {
-            id: from.number()?,
-            image: from.number()?,
-            name: from.text()?,
-            price: from.number()?,
-            data: from.text()?,
-        }),
-        TableName::Stock => {
-            let (warehouse, item, quantity) = (from.number()?, from.number()?, from.number()?);
-            let mut districts = [Text::default(); 10];
-            for info in &mut districts {
-                *info = from.text()?;
-            }
-            Row::Stock(Stock {
-                warehouse,
-                item,
-                quantity,
-                districts,
-                ytd: from.number()?,
-                orders: from.number()?,
-                remotes: from.number()?,
-                data: from.text()?,
-            })
-        }
-    })
+    Row::read(table, &mut Columns::of(row))
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use std::fmt::Display;
 
 use corun_workloads::engine::TxError;
 use corun_workloads::text::Text;
-use corun_workloads::tpcc::row::Item;
+use corun_workloads::tpcc::columns::{ColumnReader, Field};
+use corun_workloads::tpcc::row::{Address, Item};
 use corun_workloads::tpcc::{
     CustomerBy, DISTRICTS, Delivery, DeliveryAnswer, NewOrder, NewOrderAnswer, NewOrderLineAnswer,
     OrderStatus, OrderStatusAnswer, OrderStatusLine, Payment, PaymentAnswer, StockLevel, StockLevelAnswer,
@@ -16,105 +17,11 @@ use corun_workloads::tpcc::{
 };
 
 use super::rows::Columns;
-use super::session::{Session, Statement};
-
-const BUYER: Statement = (
-    "buyer",
-    "select c_last, c_credit, c_discount from customer where c_w_id = $1 and c_d_id = $2 and c_id = $3",
-);
-const ITEMS: Statement = (
-    "items",
-    "select i_id, i_im_id, i_name, i_price, i_data from item where i_id = any($1::int[])",
-);
-const STOCKS: Statement = (
-    "stocks",
-    "select s_i_id, s_quantity, (array[s_dist_01, s_dist_02, s_dist_03, s_dist_04, s_dist_05, s_dist_06, s_dist_07, s_dist_08, \
-     s_dist_09, s_dist_10])[$3::int], s_data from stock where s_w_id = $1 and s_i_id = any($2::int[]) order by s_i_id for update",
-);
-const STOCKS_SOLD: Statement = (
-    "stocks_sold",
-    "update stock set s_quantity = taken.quantity, s_ytd = s_ytd + taken.ytd, s_order_cnt = s_order_cnt + taken.orders, \
-     s_remote_cnt = s_remote_cnt + taken.remotes from unnest($2::int[], $3::int[], $4::bigint[], $5::int[], $6::int[]) \
-     as taken (item, quantity, ytd, orders, remotes) where s_w_id = $1 and s_i_id = taken.item",
-);
-const NEXT_ORDER: Statement = (
-    "next_order",
-    "update district set d_next_o_id = d_next_o_id + 1 where d_w_id = $1 and d_id = $2 returning d_tax, d_next_o_id - 1",
-);
-const ORDER: Statement = (
-    "order",
-    "insert into orders (o_w_id, o_d_id, o_id, o_c_id, o_entry_d, o_carrier_id, o_ol_cnt, o_all_local) \
-     values ($1, $2, $3, $4, $5, null, $6, $7)",
-);
-const WAITS: Statement = (
-    "waits",
-    "insert into new_order (no_w_id, no_d_id, no_o_id) values ($1, $2, $3)",
-);
-const LINES: Statement = (
-    "lines",
-    "insert into order_line (ol_w_id, ol_d_id, ol_o_id, ol_number, ol_i_id, ol_supply_w_id, ol_delivery_d, ol_quantity, ol_amount, \
-     ol_dist_info) select $1::int, $2::int, $3::int, number, item, supply, null, quantity, amount, info \
-     from unnest($4::int[], $5::int[], $6::int[], $7::bigint[], $8::text[]) \
-     with ordinality as line (item, supply, quantity, amount, info, number)",
-);
-const WAREHOUSE_TAX: Statement = ("warehouse_tax", "select w_tax from warehouse where w_id = $1");
-const NAMED: Statement = (
-    "named",
-    "select c_id from customer where c_w_id = $1 and c_d_id = $2 and c_last = $3 order by c_first, c_id",
-);
-const PAID: Statement = (
-    "paid",
-    "update customer set c_balance = c_balance - $4, c_ytd_payment = c_ytd_payment + $4, c_payment_cnt = c_payment_cnt + 1 \
-     where c_w_id = $1 and c_d_id = $2 and c_id = $3 returning c_first, c_middle, c_last, c_street_1, c_street_2, c_city, c_state, \
-     c_zip, c_phone, c_since, c_credit, c_credit_lim, c_discount, c_balance, c_data",
-);
-const NOTED: Statement = (
-    "noted",
-    "update customer set c_data = $4 where c_w_id = $1 and c_d_id = $2 and c_id = $3",
-);
-const DISTRICT_PAID: Statement = (
-    "district_paid",
-    "update district set d_ytd = d_ytd + $3 where d_w_id = $1 and d_id = $2 \
-     returning d_name, d_street_1, d_street_2, d_city, d_state, d_zip",
-);
-const WAREHOUSE_PAID: Statement = (
-    "warehouse_paid",
-    "update warehouse set w_ytd = w_ytd + $2 where w_id = $1 returning w_name, w_street_1, w_street_2, w_city, w_state, w_zip",
-);
-const HISTORY: Statement = (
-    "history",
-    "insert into history (h_c_w_id, h_c_d_id, h_c_id, h_w_id, h_d_id, h_date, h_amount, h_data) \
-     values ($1, $2, $3, $4, $5, $6, $7, $8)",
-);
-const WHO: Statement = (
-    "who",
-    "select c_first, c_middle, c_last, c_balance from customer where c_w_id = $1 and c_d_id = $2 and c_id = $3",
-);
-const LAST_ORDER: Statement = (
-    "last_order",
-    "select o_id, o_entry_d, o_carrier_id from orders where o_w_id = $1 and o_d_id = $2 and o_c_id = $3 order by o_id desc limit 1",
-);
-const LINES_OF: Statement = (
-    "lines_of",
-    "select ol_supply_w_id, ol_i_id, ol_quantity, ol_amount, ol_delivery_d from order_line \
-     where ol_w_id = $1 and ol_d_id = $2 and ol_o_id = $3 order by ol_number",
-);
-const DELIVERED: Statement = (
-    "delivered",
-    "with oldest as (delete from new_order where no_w_id = $1 and no_d_id = $2 and no_o_id = (select no_o_id from new_order \
-     where no_w_id = $1 and no_d_id = $2 order by no_o_id limit 1 for update skip locked) returning no_o_id), \
-     sent as (update orders set o_carrier_id = $3 from oldest where o_w_id = $1 and o_d_id = $2 and o_id = no_o_id \
-     returning o_id, o_c_id), \
-     lines as (update order_line set ol_delivery_d = $4 from oldest where ol_w_id = $1 and ol_d_id = $2 and ol_o_id = no_o_id \
-     returning ol_amount) \
-     update customer set c_balance = c_balance + (select sum(ol_amount) from lines)::bigint, c_delivery_cnt = c_delivery_cnt + 1 \
-     from sent where c_w_id = $1 and c_d_id = $2 and c_id = o_c_id returning o_id",
-);
-const LOW: Statement = (
-    "low",
-    "select count(distinct s_i_id) from order_line join stock on s_w_id = ol_w_id and s_i_id = ol_i_id where ol_w_id = $1 \
-     and ol_d_id = $2 and ol_o_id >= (select d_next_o_id from district where d_w_id = $1 and d_id = $2) - 20 and s_quantity < $3",
-);
+use super::session::Session;
+use super::statements::{
+    BUYER, DELIVERED, DISTRICT_PAID, HISTORY, ITEMS, LAST_ORDER, LINES, LINES_OF, LOW, NAMED, NEXT_ORDER,
+    NOTED, ORDER, PAID, STOCKS, STOCKS_SOLD, WAITS, WAREHOUSE_PAID, WAREHOUSE_TAX, WHO,
+};
 
 /// Values as PostgreSQL reads them.
 fn values<const COUNT: usize>(values: [&dyn Display; COUNT]) -> [String; COUNT] {
@@ -145,7 +52,7 @@ pub fn new_order(session: &mut Session, input: &NewOrder) -> Result<(NewOrderAns
         Ok(NewOrderAnswer {
             customer_last: row.text()?,
             customer_credit: row.text()?,
-            customer_discount: row.number()?,
+            customer_discount: row.integer()?,
             ..NewOrderAnswer::default()
         })
     })?;
@@ -179,11 +86,11 @@ pub fn new_order(session: &mut Session, input: &NewOrder) -> Result<(NewOrderAns
     sold(session, &stocks)?;
     let place = values([&warehouse, &district]);
     (answer.district_tax, answer.order) =
-        session.one(NEXT_ORDER, &place, |row| Ok((row.number()?, row.number()?)))?;
+        session.one(NEXT_ORDER, &place, |row| Ok((row.integer()?, row.integer()?)))?;
     if !answer.rolled_back {
         enter(session, input, answer.order, (&lines, &infos))?;
     }
-    answer.warehouse_tax = session.one(WAREHOUSE_TAX, &place[..1], |row| row.number())?;
+    answer.warehouse_tax = session.one(WAREHOUSE_TAX, &place[..1], |row| row.integer())?;
     if answer.rolled_back {
         return Ok((answer, false));
     }
@@ -203,14 +110,7 @@ fn items(session: &mut Session, input: &NewOrder) -> Result<BTreeMap<i32, Item>,
     let wanted = array(input.lines.iter().map(|line| line.item));
     let rows = session.rows(ITEMS, &[wanted])?;
     let read = |row: &Vec<Option<String>>| {
-        let row = &mut Columns::of(row);
-        let item = Item {
-            id: row.number()?,
-            image: row.number()?,
-            name: row.text()?,
-            price: row.number()?,
-            data: row.text()?,
-        };
+        let item = Item::read(&mut Columns::of(row))?;
         Ok((item.id, item))
     };
     rows.iter().map(read).collect()
@@ -231,9 +131,9 @@ fn stocks(
         let key = values([&warehouse, &array(items), &input.district]);
         for row in session.rows(STOCKS, &key)? {
             let row = &mut Columns::of(&row);
-            let item = row.number()?;
+            let item = row.integer()?;
             let held = Held {
-                quantity: row.number()?,
+                quantity: row.integer()?,
                 info: row.text()?,
                 original: is_original(row.text::<50>()?.as_bytes()),
                 ytd: 0,
@@ -308,7 +208,7 @@ fn customer(session: &mut Session, warehouse: i16, district: i8, by: &CustomerBy
     let middle = rows.len().div_ceil(2).checked_sub(1);
     let row = middle.and_then(|middle| rows.get(middle));
     let row = row.ok_or_else(|| TxError::failed(format!("no customer is called {last}")))?;
-    Columns::of(row).number()
+    Columns::of(row).integer()
 }
 
 /// Clause 2.5.2.
@@ -324,13 +224,13 @@ pub fn payment(session: &mut Session, input: &Payment) -> Result<PaymentAnswer, 
                 first: row.text()?,
                 middle: row.text()?,
                 last: row.text()?,
-                address: row.address()?,
+                address: Address::read(row)?,
                 phone: row.text()?,
-                since: row.number()?,
+                since: row.integer()?,
                 credit: row.text()?,
-                credit_limit: row.number()?,
-                discount: row.number()?,
-                balance: row.number()?,
+                credit_limit: row.integer()?,
+                discount: row.integer()?,
+                balance: row.integer()?,
                 ..PaymentAnswer::default()
             };
             Ok((answer, row.text::<500>()?))
@@ -344,12 +244,12 @@ pub fn payment(session: &mut Session, input: &Payment) -> Result<PaymentAnswer, 
     let (warehouse, district) = (input.warehouse, input.district);
     let at_district = values([&warehouse, &district, &input.amount]);
     let (district_name, address) = session.one(DISTRICT_PAID, &at_district, |row| {
-        Ok((row.text::<10>()?, row.address()?))
+        Ok((row.text::<10>()?, Address::read(row)?))
     })?;
     answer.district_address = address;
     let at_warehouse = values([&warehouse, &input.amount]);
     let (warehouse_name, address) = session.one(WAREHOUSE_PAID, &at_warehouse, |row| {
-        Ok((row.text::<10>()?, row.address()?))
+        Ok((row.text::<10>()?, Address::read(row)?))
     })?;
     answer.warehouse_address = address;
     let history = values([
@@ -377,21 +277,21 @@ pub fn order_status(session: &mut Session, input: &OrderStatus) -> Result<OrderS
             first: row.text()?,
             middle: row.text()?,
             last: row.text()?,
-            balance: row.number()?,
+            balance: row.integer()?,
             ..OrderStatusAnswer::default()
         })
     })?;
     (answer.order, answer.entry, answer.carrier) = session.one(LAST_ORDER, &key, |row| {
-        Ok((row.number()?, row.number()?, row.maybe()?))
+        Ok((row.integer()?, row.integer()?, row.integer_or_null()?))
     })?;
     for row in session.rows(LINES_OF, &values([&warehouse, &district, &answer.order]))? {
         let row = &mut Columns::of(&row);
         answer.lines.push(OrderStatusLine {
-            supply_warehouse: row.number()?,
-            item: row.number()?,
-            quantity: row.number()?,
-            amount: row.number()?,
-            delivery: row.maybe()?,
+            supply_warehouse: row.integer()?,
+            item: row.integer()?,
+            quantity: row.integer()?,
+            amount: row.integer()?,
+            delivery: row.integer_or_null()?,
         });
     }
     Ok(answer)
@@ -402,7 +302,7 @@ pub fn delivery(session: &mut Session, input: &Delivery) -> Result<DeliveryAnswe
     let mut answer = DeliveryAnswer::default();
     for district in 1..=DISTRICTS {
         let all = values([&input.warehouse, &district, &input.carrier, &input.now]);
-        answer.orders[district as usize - 1] = session.maybe(DELIVERED, &all, |row| row.number())?;
+        answer.orders[district as usize - 1] = session.maybe(DELIVERED, &all, |row| row.integer())?;
     }
     Ok(answer)
 }
@@ -411,6 +311,6 @@ pub fn delivery(session: &mut Session, input: &Delivery) -> Result<DeliveryAnswe
 pub fn stock_level(session: &mut Session, input: &StockLevel) -> Result<StockLevelAnswer, TxError> {
     let all = values([&input.warehouse, &input.district, &input.threshold]);
     Ok(StockLevelAnswer {
-        low_stock: session.one(LOW, &all, |row| row.number())?,
+        low_stock: session.one(LOW, &all, |row| row.integer())?,
     })
 }

@@ -3,8 +3,8 @@
 //! They are the key columns, big-endian one after the other, so that byte strings order as the columns do (identifiers are
 //! never negative).
 
-use super::code::Integer;
 use crate::text::Text;
+use crate::tpcc::columns::Integer;
 use crate::tpcc::row::Customer;
 
 /// Key of a warehouse.
@@ -44,11 +44,11 @@ pub(super) fn stock_key(key: &mut Vec<u8>, warehouse: i16, item: i32) {
 }
 
 /// Key of `history`, whose rows have none of their own: which life of the engine wrote it, which client, its how many-th.
-pub(super) fn history_key(key: &mut Vec<u8>, life: u64, client: u32, count: u32) {
+pub(super) fn history_key(key: &mut Vec<u8>, (life, client, count): (u64, u32, u32)) {
     key.clear();
-    life.push_key(key);
-    client.push_key(key);
-    count.push_key(key);
+    key.extend_from_slice(&life.to_be_bytes());
+    key.extend_from_slice(&client.to_be_bytes());
+    key.extend_from_slice(&count.to_be_bytes());
 }
 
 /// Key of `customer_by_name` without the first name and number: the beginning of all customers of that name.

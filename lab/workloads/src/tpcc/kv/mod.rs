@@ -7,6 +7,7 @@
 
 mod code;
 mod key;
+mod new_order;
 mod transactions;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,6 +19,8 @@ use super::{
 };
 use crate::engine::{TpccClient, TpccEngine, TxError};
 use crate::kv::{End, KvClient, KvEngine, KvTx};
+
+pub(super) use code::{KeyValue, KeyValueReader, ValueWriter};
 
 /// Numbers of the tables in [`super::KV_TABLES`]; those of rows are `TableName as u8`.
 const CUSTOMER_BY_NAME: u8 = 9;
@@ -70,16 +73,24 @@ impl<K: KvEngine> TpccEngine for KvTpcc<K> {
         let mut pairs = part.flat_map(|row| {
             count += 1;
             let (mut key, mut value, mut index) = (Vec::new(), Vec::new(), Vec::new());
-            code::encode(&row, (self.life, client, count), &mut key, &mut value);
-            let indexed = code::encode_index(&row, &mut index).then(|| {
-                let table = if matches!(row, Row::Customer(_)) {
-                    CUSTOMER_BY_NAME
-                } else {
-                    ORDERS_BY_CUSTOMER
-                };
-                (table, index, Vec::new())
-            });
-            [Some((row.table() as u8, key, value)), indexed]
+            row.push_key_value(&mut key, &mut value);
+            let index_table = match &row {
+                Row::Customer(row) => {
+                    key::full_name_key(&mut index, row);
+                    Some(CUSTOMER_BY_NAME)
+                }
+                Row::Order(row) => {
+                    key::customer_order_key(&mut index, row.warehouse, row.district, row.customer, row.id);
+                    Some(ORDERS_BY_CUSTOMER)
+                }
+                Row::History(_) => {
+                    key::history_key(&mut key, (self.life, client, count));
+                    None
+                }
+                _ => None,
+            };
+            let entry = index_table.map(|table| (table, index, Vec::new()));
+            [Some((row.table() as u8, key, value)), entry]
                 .into_iter()
                 .flatten()
         });
@@ -100,7 +111,8 @@ impl<K: KvEngine> TpccEngine for KvTpcc<K> {
         client.transaction(false, &mut |tx| {
             let mut result = Ok(());
             tx.scan(table as u8, &[], &[], false, &mut |key, value| {
-                result = code::decode(table, key, value).map(|row| each(&row));
+                let row = Row::from_key_value(table, &mut KeyValueReader::new(key, value));
+                result = row.map(|row| each(&row));
                 result.is_ok()
             })?;
             result.map(|()| End::Commit)
@@ -140,7 +152,7 @@ impl Client<'_> {
 
 impl TpccClient for Client<'_> {
     fn new_order(&mut self, input: &NewOrder) -> Result<NewOrderAnswer, TxError> {
-        self.run(true, |tx| transactions::new_order(tx, input))
+        self.run(true, |tx| new_order::new_order(tx, input))
     }
 
     fn payment(&mut self, input: &Payment) -> Result<PaymentAnswer, TxError> {

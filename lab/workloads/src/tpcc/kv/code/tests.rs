@@ -1,7 +1,8 @@
 //! Rows and keys of TPC-C as bytes come back, and keys compare as their values do.
 
 use super::*;
-use crate::tpcc::{Rows, Scale};
+use crate::tpcc::row::{District, Stock};
+use crate::tpcc::{Row, Rows, Scale};
 
 #[test]
 fn rows_come_back_as_they_were() {
@@ -9,12 +10,15 @@ fn rows_come_back_as_they_were() {
     let (mut key, mut value) = (Vec::new(), Vec::new());
     let mut tables = 0;
     for row in Rows::part(scale, 1, 0).chain(Rows::part(scale, 1, 1)) {
-        encode(&row, (1, 2, 3), &mut key, &mut value);
-        assert_eq!(decode(row.table(), &key, &value), Ok(row.clone()));
+        key.clear();
+        value.clear();
+        row.push_key_value(&mut key, &mut value);
+        let decode = |key, value| Row::from_key_value(row.table(), &mut KeyValueReader::new(key, value));
+        assert_eq!(decode(&key, &value), Ok(row.clone()));
         tables |= 1 << row.table() as u32;
         if !value.is_empty() {
             value.pop();
-            assert!(decode(row.table(), &key, &value).is_err());
+            assert!(decode(&key, &value).is_err());
         }
     }
     assert_eq!(tables, 0b1_1111_1111);
@@ -31,11 +35,11 @@ fn places_are_where_the_columns_are() {
         data: Text::cut("x"),
         ..Stock::default()
     };
-    encode(&Row::Stock(row), (0, 0, 0), &mut key, &mut value);
-    add(&mut value, stock::QUANTITY, 100i32).unwrap();
-    add(&mut value, stock::YTD, 100i64).unwrap();
-    add(&mut value, stock::ORDERS, 100i32).unwrap();
-    add(&mut value, stock::REMOTES, 100i32).unwrap();
+    encode(&row, &mut key, &mut value);
+    add(&mut value, Stock::PLACE.quantity, 100i32).unwrap();
+    add(&mut value, Stock::PLACE.ytd, 100i64).unwrap();
+    add(&mut value, Stock::PLACE.orders, 100i32).unwrap();
+    add(&mut value, Stock::PLACE.remotes, 100i32).unwrap();
     let expected = Stock {
         quantity: 111,
         ytd: 112,
@@ -43,25 +47,31 @@ fn places_are_where_the_columns_are() {
         remotes: 114,
         ..row
     };
-    assert_eq!(decode(TableName::Stock, &key, &value), Ok(Row::Stock(expected)));
+    assert_eq!(decode(&key, &value), Ok(expected));
     let row = District {
         next_order: 1,
         ytd: 2,
         tax: 3,
         ..District::default()
     };
-    encode(&Row::District(row), (0, 0, 0), &mut key, &mut value);
-    add(&mut value, district::NEXT_ORDER, 10i32).unwrap();
-    add(&mut value, district::YTD, 10i64).unwrap();
-    add(&mut value, district::TAX, 10i16).unwrap();
+    encode(&row, &mut key, &mut value);
+    add(&mut value, District::PLACE.next_order, 10i32).unwrap();
+    add(&mut value, District::PLACE.ytd, 10i64).unwrap();
+    add(&mut value, District::PLACE.tax, 10i16).unwrap();
     let expected = District {
         next_order: 11,
         ytd: 12,
         tax: 13,
         ..row
     };
-    assert_eq!(
-        decode(TableName::District, &key, &value),
-        Ok(Row::District(expected))
-    );
+    assert_eq!(decode(&key, &value), Ok(expected));
+}
+
+#[test]
+fn fields_behind_a_text_have_no_place() {
+    assert_eq!(Stock::PLACE.data, 20 + 10 * DISTRICT_BYTES);
+    assert_eq!(District::PLACE.name, 14);
+    assert_eq!(District::PLACE.address, usize::MAX);
+    assert_eq!(District::PLACE.id, usize::MAX);
+    assert!(i8::read(&[0; 20], District::PLACE.id).is_err());
 }
