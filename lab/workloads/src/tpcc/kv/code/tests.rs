@@ -13,7 +13,8 @@ fn rows_come_back_as_they_were() {
         key.clear();
         value.clear();
         row.push_key_value(&mut key, &mut value);
-        let decode = |key, value| Row::from_key_value(row.table(), &mut KeyValueReader::new(key, value));
+        let decode =
+            |key: &[u8], value: &[u8]| Row::from_key_value(row.table(), &mut KeyValueReader::new(key, value));
         assert_eq!(decode(&key, &value), Ok(row.clone()));
         tables |= 1 << row.table() as u32;
         if !value.is_empty() {
