@@ -12,6 +12,7 @@ use corun_model::units::{Bytes, Ways};
 use super::geometry::Processor;
 use super::kept::{Kept, Padded};
 use lab_core::error::BenchError;
+use lab_core::row::Value;
 
 /// Events of one operation, on average.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -63,57 +64,69 @@ pub(super) fn core(processor: &Processor) -> Result<Core, BenchError> {
     Core::new(shape).map_err(|error| failed(&error))
 }
 
-/// Counts of each round but the first, which fills the caches; `padding` is code added at some CTX points, in bytes.
-///
-/// # Errors
-/// A processor that cannot be.
-pub(super) fn warm(
-    kept: &Kept,
-    rounds: &[Vec<Range<usize>>],
-    members: usize,
-    processor: &Processor,
-    padding: Option<(&BTreeSet<u64>, u64)>,
-) -> Result<Vec<PerOperation>, BenchError> {
-    let mut core = core(processor)?;
-    let mut counted = Vec::new();
-    for (number, round) in rounds.iter().enumerate() {
-        core.forget_counts();
-        for stretch in round {
-            match padding {
-                Some((sites, bytes)) => {
-                    kept.replay(stretch.clone(), &mut Padded::new(&mut core, sites, bytes))
-                }
-                None => kept.replay(stretch.clone(), &mut core),
-            }
-        }
-        if number > 0 {
-            counted.push(PerOperation::of(core.counts(), members as u64));
-        }
-    }
-    Ok(counted)
+/// A core to count on, and how its rows name it.
+pub(super) struct SimulatedCore {
+    pub(super) processor: Processor,
+    /// Whether caches are empty before each stretch between markers, instead of filled by the round before.
+    pub(super) cold: bool,
+    /// Parameters of rows beyond the shape's.
+    pub(super) keys: Vec<(String, Value)>,
 }
 
-/// Counts of each round with caches that are empty before each stretch between markers.
-///
-/// # Errors
-/// A processor that cannot be.
-pub(super) fn cold(
-    kept: &Kept,
-    rounds: &[Vec<Range<usize>>],
-    members: usize,
-    processor: &Processor,
-) -> Result<Vec<PerOperation>, BenchError> {
-    let mut core = core(processor)?;
-    let mut counted = Vec::new();
-    for round in rounds {
-        core.forget_counts();
-        for stretch in round {
-            core.flush();
-            kept.replay(stretch.clone(), &mut core);
+impl SimulatedCore {
+    /// A core whose caches keep what they hold.
+    pub(super) fn warm(processor: Processor) -> SimulatedCore {
+        SimulatedCore {
+            processor,
+            cold: false,
+            keys: Vec::new(),
         }
-        counted.push(PerOperation::of(core.counts(), members as u64));
     }
-    Ok(counted)
+
+    /// Adds a parameter.
+    pub(super) fn with(mut self, key: &str, value: impl Into<Value>) -> SimulatedCore {
+        self.keys.push((key.to_owned(), value.into()));
+        self
+    }
+
+    /// Counts of each round but the first, which fills the caches.
+    ///
+    /// # Errors
+    /// A processor that cannot be.
+    pub(super) fn count(
+        &self,
+        kept: &Kept,
+        rounds: &[Vec<Range<usize>>],
+        members: usize,
+    ) -> Result<Vec<PerOperation>, BenchError> {
+        self.count_padded(kept, rounds, members, (&BTreeSet::new(), 0))
+    }
+
+    /// The same with so many bytes of code added at some CTX points.
+    ///
+    /// # Errors
+    /// A processor that cannot be.
+    pub(super) fn count_padded(
+        &self,
+        kept: &Kept,
+        rounds: &[Vec<Range<usize>>],
+        members: usize,
+        (sites, bytes): (&BTreeSet<u64>, u64),
+    ) -> Result<Vec<PerOperation>, BenchError> {
+        let mut core = core(&self.processor)?;
+        let mut counted = Vec::new();
+        for round in rounds {
+            core.forget_counts();
+            for stretch in round {
+                if self.cold {
+                    core.flush();
+                }
+                kept.replay(stretch.clone(), &mut Padded::new(&mut core, sites, bytes));
+            }
+            counted.push(PerOperation::of(core.counts(), members as u64));
+        }
+        Ok(counted.split_off(1))
+    }
 }
 
 /// Instruction misses between one CTX point that is on and the next, an operation, in warm caches: which segments do not fit.

@@ -1,12 +1,12 @@
-//! Which cases there are, and what each needs.
+//! The paper's figures and tables as data, and [`run`], which makes those that are wanted.
 
 use std::path::Path;
 
-use super::geometry::TODAY;
-use super::job::{Mix, Points};
+use super::counted::{self, Counted, EVENTS, L1I_MISSES};
+use super::job::{Mix, Mode, Operation};
 use super::lab::Lab;
-use super::stage::Stage;
-use super::{fetches, operations, tpcc};
+use super::stage::{Stage, TEAM};
+use super::{operations, points, tpcc};
 use lab_core::error::BenchError;
 use lab_core::run::Runner;
 
@@ -23,11 +23,188 @@ pub(super) const FIGURE_17: &str = "fig17_index_fetch";
 pub(super) const TABLE_2: &str = "table2_operations";
 pub(super) const TABLE_4: &str = "table4_payment";
 
-/// Every case, in the order of the paper.
-pub const CASES: [&str; 12] = [
-    TABLE_2, FIGURE_5, FIGURE_6, FIGURE_7, FIGURE_8, FIGURE_9, FIGURE_10, FIGURE_13, TABLE_4, FIGURE_14,
-    FIGURE_16, FIGURE_17,
+/// What a quick run takes, and what any other does.
+pub(super) type ByRun<T> = (&'static [T], &'static [T]);
+
+/// One of the paper's figures and tables.
+pub(super) struct Figure {
+    /// The case that makes it.
+    pub(super) case: &'static str,
+    /// Its number in the paper: `5`, `table4`.
+    pub(super) number: &'static str,
+    parts: Parts,
+}
+
+/// What a figure is made of.
+enum Parts {
+    /// These of each operation of the store.
+    Operations(ByRun<Operation>, &'static [Part]),
+    /// Misses and time of TPC-C's transactions, by warehouses.
+    Transactions(Mix, ByRun<i16>),
+    /// Who enters and leaves the teams of Payment, by warehouses.
+    TeamMembers(ByRun<i16>),
+}
+
+/// Rows about an operation.
+enum Part {
+    /// What passes miss on simulated cores.
+    Counted(Counted),
+    /// Anything else.
+    Other(fn(&Stage<'_>, &Figure, &mut Runner<'_>) -> Result<(), BenchError>),
+}
+
+const FETCH: ByRun<Operation> = (&[Operation::Fetch], &[Operation::Fetch]);
+const ONE_TEAM: ByRun<usize> = (&[TEAM], &[TEAM]);
+const TO_ONE_TEAM: ByRun<usize> = (&[1, TEAM], &[1, 2, 3, 4, 5, 6, 7, 8, 9, TEAM]);
+const TO_EIGHT_TEAMS: ByRun<usize> = (&[2, 20], &[2, 4, 8, 10, 20, 40, 60, 80]);
+const TEAMS: &[(Mode, &str)] = &[
+    (Mode::Serial, "none"),
+    (Mode::Team, "trial"),
+    (Mode::Held, "trial"),
 ];
+
+/// All of them, in the order in which they are made.
+const FIGURES: &[Figure] = &[
+    Figure {
+        case: TABLE_2,
+        number: "table2",
+        parts: Parts::Operations(
+            (&[Operation::Fetch, Operation::Insert], &Operation::ALL),
+            &[
+                Part::Other(operations::footprint),
+                Part::Other(operations::instructions),
+                Part::Other(operations::overlaps),
+                Part::Counted(Counted {
+                    members: ONE_TEAM,
+                    sides: &[
+                        (Mode::Serial, "none"),
+                        (Mode::ToCompletion, "none"),
+                        (Mode::Team, "trial"),
+                    ],
+                    metrics: L1I_MISSES,
+                    cores: counted::judged_and_today,
+                }),
+            ],
+        ),
+    },
+    // Misses by team size, cold and warm.
+    Figure {
+        case: FIGURE_5,
+        number: "5",
+        parts: Parts::Operations(
+            FETCH,
+            &[
+                Part::Other(operations::footprint),
+                Part::Counted(Counted {
+                    members: TO_ONE_TEAM,
+                    sides: &[
+                        (Mode::Serial, "none"),
+                        (Mode::ToCompletion, "trial"),
+                        (Mode::Team, "trial"),
+                        (Mode::Held, "trial"),
+                    ],
+                    metrics: L1I_MISSES,
+                    cores: counted::warm_and_cold,
+                }),
+            ],
+        ),
+    },
+    // Time and data misses of one to ten members.
+    Figure {
+        case: FIGURE_6,
+        number: "6",
+        parts: Parts::Operations(
+            FETCH,
+            &[
+                Part::Counted(Counted {
+                    members: TO_ONE_TEAM,
+                    sides: TEAMS,
+                    metrics: EVENTS,
+                    cores: counted::judged,
+                }),
+                Part::Other(|stage, figure, runner| operations::timed(stage, figure, TO_ONE_TEAM, runner)),
+            ],
+        ),
+    },
+    // The same of 2 to 80 members.
+    Figure {
+        case: FIGURE_7,
+        number: "7",
+        parts: Parts::Operations(
+            FETCH,
+            &[
+                Part::Counted(Counted {
+                    members: TO_EIGHT_TEAMS,
+                    sides: TEAMS,
+                    metrics: EVENTS,
+                    cores: counted::judged,
+                }),
+                Part::Other(|stage, figure, runner| operations::timed(stage, figure, TO_EIGHT_TEAMS, runner)),
+            ],
+        ),
+    },
+    Figure {
+        case: FIGURE_8,
+        number: "8",
+        parts: Parts::Operations(FETCH, &[Part::Other(points::figure_8)]),
+    },
+    Figure {
+        case: FIGURE_9,
+        number: "9",
+        parts: Parts::Operations(
+            FETCH,
+            &[Part::Counted(Counted {
+                members: ONE_TEAM,
+                sides: TEAMS,
+                metrics: EVENTS,
+                cores: counted::processors,
+            })],
+        ),
+    },
+    Figure {
+        case: FIGURE_10,
+        number: "10",
+        parts: Parts::Operations(
+            FETCH,
+            &[Part::Counted(Counted {
+                members: ONE_TEAM,
+                sides: TEAMS,
+                metrics: L1I_MISSES,
+                cores: counted::sizes_and_ways,
+            })],
+        ),
+    },
+    Figure {
+        case: FIGURE_16,
+        number: "16",
+        parts: Parts::Operations(FETCH, &[Part::Other(points::figure_16)]),
+    },
+    Figure {
+        case: FIGURE_17,
+        number: "17",
+        parts: Parts::Operations(FETCH, &[Part::Other(points::figure_17)]),
+    },
+    Figure {
+        case: TABLE_4,
+        number: "table4",
+        parts: Parts::TeamMembers((&[1], &[10, 20, 30])),
+    },
+    Figure {
+        case: FIGURE_13,
+        number: "13",
+        parts: Parts::Transactions(Mix::Payment, (&[1], &[10, 20, 30])),
+    },
+    Figure {
+        case: FIGURE_14,
+        number: "14",
+        parts: Parts::Transactions(Mix::NoDelivery, (&[1], &[10, 20])),
+    },
+];
+
+/// Every case.
+pub fn cases() -> impl Iterator<Item = &'static str> {
+    FIGURES.iter().map(|figure| figure.case)
+}
 
 /// Runs the cases that are wanted. `program` is the subject to trace, instead of a copy of this program.
 ///
@@ -39,52 +216,43 @@ pub fn run(
     program: Option<&Path>,
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
-    let plan = runner.plan();
     let lab = Lab::new(program, quick, runner.progress())?;
-    if wanted(TABLE_2) {
-        operations::table_2(&lab, TABLE_2, runner)?;
-    }
-    type Figure = fn(&Stage<'_>, &'static str, &mut Runner<'_>) -> Result<(), BenchError>;
-    let of_fetches: [(&'static str, Figure); 8] = [
-        (FIGURE_5, fetches::figure_5),
-        (FIGURE_6, fetches::figure_6),
-        (FIGURE_7, fetches::figure_7),
-        (FIGURE_8, fetches::figure_8),
-        (FIGURE_9, fetches::figure_9),
-        (FIGURE_10, fetches::figure_10),
-        (FIGURE_16, fetches::figure_16),
-        (FIGURE_17, fetches::figure_17),
-    ];
-    if of_fetches.iter().any(|(case, _)| wanted(case)) {
-        let stage = Stage::new(&lab, plan)?;
-        for (case, figure) in of_fetches.iter().filter(|(case, _)| wanted(case)) {
-            figure(&stage, case, runner)?;
+    let (mut last, mut choices) = (None, Vec::new());
+    for figure in FIGURES.iter().filter(|figure| wanted(figure.case)) {
+        match &figure.parts {
+            Parts::Operations(operations, parts) => {
+                for &operation in lab.choose(*operations) {
+                    let stage = match last
+                        .take()
+                        .filter(|stage: &Stage<'_>| stage.operation() == operation)
+                    {
+                        Some(stage) => stage,
+                        None => Stage::new(&lab, operation)?,
+                    };
+                    stage.complain(figure, runner);
+                    for part in *parts {
+                        match part {
+                            Part::Counted(counted) => counted.emit(&stage, figure, runner)?,
+                            Part::Other(part) => part(&stage, figure, runner)?,
+                        }
+                    }
+                    last = Some(stage);
+                }
+            }
+            Parts::Transactions(mix, warehouses) => {
+                if choices.is_empty() {
+                    choices = tpcc::choices(&lab)?;
+                }
+                for &warehouses in lab.choose(*warehouses) {
+                    tpcc::transactions(&lab, figure, (*mix, warehouses), &choices, runner)?;
+                }
+            }
+            Parts::TeamMembers(warehouses) => {
+                for &warehouses in lab.choose(*warehouses) {
+                    tpcc::team_members(&lab, figure, warehouses, runner)?;
+                }
+            }
         }
-    }
-    if wanted(TABLE_4) {
-        let warehouses: &[i16] = if quick { &[1] } else { &[10, 20, 30] };
-        tpcc::table_4(&lab, TABLE_4, warehouses, runner)?;
-    }
-    let figures = [
-        (FIGURE_13, "13", "payment", Mix::Payment, &[10, 20, 30][..]),
-        (FIGURE_14, "14", "no_delivery", Mix::NoDelivery, &[10, 20][..]),
-    ];
-    let figures = figures.iter().filter(|(case, ..)| wanted(case));
-    let mut points = Vec::new();
-    for (case, figure, operation, mix, warehouses) in figures {
-        if points.is_empty() {
-            points.push(("default", Points::Default));
-            points.push(("all", Points::All));
-            points.push(("autosteps", tpcc::points(&lab, TODAY.l1i)?));
-        }
-        let case = tpcc::Case {
-            name: case,
-            figure,
-            operation,
-            mix: *mix,
-        };
-        let warehouses = if quick { &[1] } else { *warehouses };
-        tpcc::figure(&lab, &case, warehouses, &points, plan, runner)?;
     }
     Ok(())
 }

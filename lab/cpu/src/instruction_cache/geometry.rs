@@ -24,36 +24,30 @@ pub struct Processor {
     pub l2: L1i,
 }
 
+const fn processor(name: &'static str, l1i: L1i, l1d: L1i, l2: L1i) -> Processor {
+    Processor { name, l1i, l1d, l2 }
+}
+
 /// The cores that Figure 9 compares: the paper's (Table 1; the Pentium 4's trace cache holds no lines and is not simulated) and today's.
 pub const PROCESSORS: [Processor; 4] = [
-    Processor {
-        name: "athlon_xp",
-        l1i: cache(64, 2, 64),
-        l1d: cache(64, 2, 64),
-        l2: cache(256, 16, 64),
-    },
-    Processor {
-        name: "pentium_3",
-        l1i: cache(16, 4, 32),
-        l1d: cache(16, 4, 32),
-        l2: cache(256, 8, 32),
-    },
+    processor(
+        "athlon_xp",
+        cache(64, 2, 64),
+        cache(64, 2, 64),
+        cache(256, 16, 64),
+    ),
+    processor("pentium_3", cache(16, 4, 32), cache(16, 4, 32), cache(256, 8, 32)),
     TODAY,
-    Processor {
-        name: "ultrasparc_t1",
-        l1i: cache(16, 4, 32),
-        l1d: cache(8, 4, 16),
-        l2: cache(3072, 12, 64),
-    },
+    processor(
+        "ultrasparc_t1",
+        cache(16, 4, 32),
+        cache(8, 4, 16),
+        cache(3072, 12, 64),
+    ),
 ];
 
 /// A server core of today: 32 KiB of instructions, 48 KiB of data, 2 MiB for both.
-pub const TODAY: Processor = Processor {
-    name: "today",
-    l1i: cache(32, 8, 64),
-    l1d: cache(48, 12, 64),
-    l2: cache(2048, 16, 64),
-};
+pub const TODAY: Processor = processor("today", cache(32, 8, 64), cache(48, 12, 64), cache(2048, 16, 64));
 
 impl Processor {
     /// Today's core with another instruction cache.

@@ -48,6 +48,16 @@ pub enum Mix {
     NoDelivery,
 }
 
+impl Mix {
+    /// The name in rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mix::Payment => "payment",
+            Mix::NoDelivery => "no_delivery",
+        }
+    }
+}
+
 /// An operation of the store (Table 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -152,8 +162,31 @@ pub struct Pass {
     pub marked: bool,
 }
 
+impl Pass {
+    /// A pass to be traced: so many rounds, behind those that warm it up.
+    pub fn traced(mode: Mode, members: usize, points: &Points, (warm_up, rounds): (usize, usize)) -> Pass {
+        Pass {
+            mode,
+            members,
+            points: points.clone(),
+            rounds,
+            warm_up,
+            float: false,
+            marked: true,
+        }
+    }
+
+    /// A pass to be timed.
+    pub fn timed(mode: Mode, members: usize, points: &Points, rounds: (usize, usize)) -> Pass {
+        Pass {
+            marked: false,
+            ..Pass::traced(mode, members, points, rounds)
+        }
+    }
+}
+
 /// What came of a pass.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
     /// Operations (TPC-C: transactions) between markers.
     pub operations: u64,

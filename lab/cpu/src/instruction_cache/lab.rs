@@ -9,16 +9,16 @@
 //!   Traced: events, rounds of each pass, CTX points by address, what the subject answered
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use corun_machine::trace::{After, LatchFunctions, Target, TraceOptions, TraceSource, Tracer};
-use corun_model::teams::CtxSite;
 use corun_model::teams::instructions::InstructionSink;
+use corun_model::teams::{CtxProfile, CtxSite};
 
-use super::job::{Done, Job, Mode, Workload};
+use super::job::{Done, Job, Mode, Operation, Pass, Points, Workload};
 use super::kept::Kept;
 use corun_model::progress::Progress;
 use lab_core::error::BenchError;
@@ -48,17 +48,23 @@ pub(super) struct Traced {
     /// CTX points compiled into the subject, by the address of their record.
     pub(super) sites: BTreeMap<u64, CtxSite>,
     /// Those of them that carry a prefetch.
-    pub(super) prefetching: Vec<u64>,
+    prefetching: BTreeSet<u64>,
 }
 
 /// A pass of a traced run.
 pub(super) struct TracedPass {
     /// What the subject answered.
     pub(super) done: Done,
-    /// By round, the events of each stretch between markers: one for all members, or one for each where they ran one after the other.
+    /// By whole round, the events of each stretch between markers: one for all members, or one for each where they ran one after the
+    /// other. A held team comes apart in its last round, which is left out.
     pub(super) rounds: Vec<Vec<Range<usize>>>,
-    /// Whether the last of them is not a whole round.
-    pub(super) held: bool,
+}
+
+impl TracedPass {
+    /// Whether all answers were right.
+    pub(super) fn ok(&self) -> bool {
+        self.done.wrong.is_empty()
+    }
 }
 
 fn traced(error: impl std::fmt::Display) -> BenchError {
@@ -88,6 +94,20 @@ impl<'l> Lab<'l> {
             quick,
             progress,
         })
+    }
+
+    /// What a quick run takes, or what any other does.
+    pub(super) fn choose<T>(&self, (quick, full): (T, T)) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// An operation on the paper's table (section 3.4), and on another one of so many rows.
+    pub(super) fn workload(&self, operation: Operation, other_rows: u32) -> Workload {
+        Workload::Operation {
+            operation,
+            rows: self.choose((2_000, 100_000)),
+            other_rows,
+        }
     }
 
     /// Runs a job under the tracer, handing what happens between markers to `sink`. Returns the subject's answers and its CTX points.
@@ -163,11 +183,9 @@ impl<'l> Lab<'l> {
         let passes = job.passes.iter().zip(done).map(|(pass, done)| {
             let each = stretches(job.workload, pass) / pass.rounds.max(1);
             let rounds = (0..pass.rounds.max(1)).map(|_| occurrences.by_ref().take(each.max(1)).collect());
-            TracedPass {
-                done,
-                rounds: rounds.collect(),
-                held: pass.mode == Mode::Held,
-            }
+            let mut rounds: Vec<Vec<Range<usize>>> = rounds.collect();
+            rounds.truncate(rounds.len() - usize::from(pass.mode == Mode::Held));
+            TracedPass { done, rounds }
         });
         Ok(Traced {
             passes: passes.collect(),
@@ -186,7 +204,7 @@ impl<'l> Lab<'l> {
 }
 
 /// How many stretches between markers a pass has.
-fn stretches(workload: Workload, pass: &super::job::Pass) -> usize {
+fn stretches(workload: Workload, pass: &Pass) -> usize {
     match (workload, pass.mode) {
         (Workload::Tpcc { .. }, _) => 1,
         (Workload::Operation { .. }, Mode::Serial) => pass.rounds * pass.members.max(1),
@@ -197,10 +215,22 @@ fn stretches(workload: Workload, pass: &super::job::Pass) -> usize {
 impl Traced {
     /// Sentences about what the subject answered wrongly.
     pub(super) fn wrong(&self) -> Vec<String> {
-        let wrong = self
-            .passes
-            .iter()
-            .flat_map(|pass| pass.done.wrong.iter().cloned());
-        wrong.collect()
+        let wrong = self.passes.iter().flat_map(|pass| &pass.done.wrong);
+        wrong.cloned().collect()
+    }
+
+    /// Which CTX points are on.
+    pub(super) fn on(&self, points: &Points) -> BTreeSet<u64> {
+        match points {
+            Points::Default => self.prefetching.clone(),
+            Points::All => self.sites.keys().copied().collect(),
+            Points::Profile(text) => {
+                let on = text
+                    .parse()
+                    .map_or_else(|_| Vec::new(), |profile: CtxProfile| profile.sites);
+                let found = self.sites.iter().filter(|(_, site)| on.contains(site));
+                found.map(|(&address, _)| address).collect()
+            }
+        }
     }
 }

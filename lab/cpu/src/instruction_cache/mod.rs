@@ -1,7 +1,7 @@
 //! The suite `instruction-cache`'s inside: paper 003's experiments on our store, misses simulated on the program's own trace, time measured.
 //!
 //! ```text
-//!   suites::steps ──► figures (fetches, tpcc, tables)
+//!   suites::steps ──► figures (counted, points, operations, tpcc)
 //!                        │  simulated                              │  measured
 //!                        ▼                                         ▼
 //!       lab: a traced copy of the program ──► subject ◄── timed: sides take turns in this process
@@ -14,13 +14,15 @@
 //! Not here: what a team is (`corun_exec::teams`), tracing (`corun_machine::trace`), caches and the choice of points (`cachesim`).
 
 mod cores;
-mod fetches;
+mod counted;
 mod figures;
 pub mod geometry;
 pub mod job;
 mod kept;
 mod lab;
+mod marks;
 mod operations;
+mod points;
 pub mod report;
 mod rows;
 mod stage;
@@ -29,6 +31,7 @@ mod table;
 mod timed;
 mod tpcc;
 mod training;
+mod transactions;
 
-pub use figures::{CASES, run};
+pub use figures::{cases, run};
 pub use lab::SUBCOMMAND;

@@ -2,8 +2,11 @@
 
 use corun_model::teams::L1i;
 
+use super::figures::Figure;
 use super::job::Mode;
+use super::stage::Side;
 use lab_core::row::Row;
+use lab_core::run::Runner;
 use lab_core::stats::Spread;
 
 /// The suite's name.
@@ -63,14 +66,25 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// Of a side of a figure.
+    pub(super) fn of(figure: &Figure, operation: &'static str, side: &Side, l1i: Option<L1i>) -> Shape {
+        Shape {
+            case: figure.case,
+            figure: figure.number,
+            operation,
+            team_size: side.pass.members,
+            l1i,
+            mode: side.pass.mode,
+            points: side.points,
+        }
+    }
+
     fn dress(&self, row: Row) -> Row {
+        let l1i = self.l1i.map_or_else(|| "here".to_owned(), |l1i| l1i.to_string());
         row.with("figure", self.figure)
             .with("operation", self.operation)
             .with("team_size", self.team_size)
-            .with(
-                "l1i",
-                self.l1i.map_or_else(|| "here".to_owned(), |l1i| l1i.to_string()),
-            )
+            .with("l1i", l1i)
             .with("mode", self.mode.name())
             .with("points", self.points)
     }
@@ -85,6 +99,18 @@ impl Shape {
     pub fn measured(&self, metric: &str, values: &[f64], ok: bool) -> Option<Row> {
         let spread = Spread::of(values)?;
         Some(self.dress(Row::measured(SUITE, self.case, metric, unit(metric), spread, ok)))
+    }
+}
+
+/// Emits rows.
+pub(super) fn emit(runner: &mut Runner<'_>, rows: impl IntoIterator<Item = Row>) {
+    rows.into_iter().for_each(|row| runner.emit(row));
+}
+
+/// Fails the run with sentences about what was answered wrongly.
+pub(super) fn complain(runner: &mut Runner<'_>, case: &str, wrong: &[String]) {
+    for sentence in wrong.iter().take(5) {
+        runner.fail(format!("steps {case}: {sentence}"));
     }
 }
 

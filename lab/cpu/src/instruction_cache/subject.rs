@@ -13,26 +13,19 @@
 //! but the last the wrapper it ends with.
 
 use std::cell::{Cell, RefCell};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use corun_exec::teams::{self, Lost, Scheduler, TeamOptions, mark};
+use corun_exec::teams::{self, Lost, Scheduler, TeamOptions};
 use corun_model::teams::CtxProfile;
-use corun_store::{Options, Store};
+use corun_store::{Options, RowBuf, Session, Store};
 use corun_workloads::corun::CorunTpcc;
-use corun_workloads::engine::{TpccClient, TpccEngine, TxError};
-use corun_workloads::tpcc::{self, Input, Kind, Scale, Terminal};
+use corun_workloads::tpcc::{self, Scale};
 
 use super::job::{Done, Job, Mix, Mode, Operation, Pass, Points, TeamLine, Workload};
-use super::table::{Marked, PaperTable, failed};
+use super::marks::{InRound, Marks};
+use super::table::{PaperTable, failed};
+use super::transactions::{SEED, transactions};
 use lab_core::error::BenchError;
-
-/// Seed of TPC-C's rows and inputs.
-const SEED: u64 = 0x7374_6570;
-/// Where members meet before and behind the operation; the store does not get to such numbers.
-const GATE_IN: teams::Operation = teams::Operation(corun_store::OPERATIONS_MAX as u16 + 100);
-const GATE_OUT: teams::Operation = teams::Operation(corun_store::OPERATIONS_MAX as u16 + 101);
-/// How often a transaction is run again because of others before the run fails.
-const RETRIES_MAX: u32 = 10_000;
 
 /// A loaded database, ready for passes.
 pub struct Subject {
@@ -178,343 +171,77 @@ impl Subject {
         self.number.set(first + (rounds * members) as u64);
         let number = |round: usize, member: usize| first + (round * members + member) as u64;
         let marks = Marks::new(pass, if pass.mode == Mode::Serial { 1 } else { members });
-        let wrong = RefCell::new(Vec::new());
-        let client = |member: usize| -> Result<(), BenchError> {
+        let client = |member: usize| -> Result<(&PaperTable, Session, RowBuf), BenchError> {
             let table = &tables[member % tables.len()];
-            let mut session = store.session(0, corun_store::park::current()).map_err(failed)?;
-            let mut row = table.buffer();
-            if pass.mode == Mode::Held {
-                let numbers = (0..rounds).map(|round| number(round, member));
-                return table.fetch_all(&mut session, numbers, &|round| marks.next(round), &|| marks.end());
-            }
-            for round in 0..rounds {
-                let marked = InRound { marks: &marks, round };
-                table.run(&mut session, &mut row, operation, number(round, member), &marked)?;
-            }
-            Ok(())
+            let session = store.session(0, corun_store::park::current()).map_err(failed)?;
+            Ok((table, session, table.buffer()))
         };
+        let run =
+            |round: usize, member: usize, (table, session, row): &mut (&PaperTable, Session, RowBuf)| {
+                let marked = InRound { marks: &marks, round };
+                table.run(session, row, operation, number(round, member), &marked)
+            };
         let mut done = Done {
             operations: (pass.rounds * members) as u64,
-            seconds: 0.0,
-            wrong: Vec::new(),
-            teams: Vec::new(),
-            ready: None,
+            ..Done::default()
         };
         match pass.mode {
             Mode::Serial => {
-                let mut clients = Vec::new();
-                for member in 0..members {
-                    let table = &tables[member % tables.len()];
-                    let session = store.session(0, corun_store::park::current()).map_err(failed)?;
-                    clients.push((table, session, table.buffer()));
-                }
+                let mut clients = (0..members).map(client).collect::<Result<Vec<_>, _>>()?;
                 for round in 0..rounds {
-                    for (member, (table, session, row)) in clients.iter_mut().enumerate() {
-                        let marked = InRound { marks: &marks, round };
-                        table.run(session, row, operation, number(round, member), &marked)?;
+                    for (member, client) in clients.iter_mut().enumerate() {
+                        run(round, member, client)?;
                     }
                 }
             }
-            Mode::ToCompletion | Mode::Team | Mode::Held => {
-                let mut scheduler = scheduler(pass, members)?;
-                let lost = scheduler.scope(|scope| {
-                    for member in 0..members {
-                        let (client, wrong) = (&client, &wrong);
-                        scope.spawn(&format!("client {member}"), move || {
-                            if let Err(error) = client(member) {
-                                wrong.borrow_mut().push(format!("client {member}: {error}"));
-                            }
-                        });
-                    }
-                });
-                wrong.borrow_mut().extend(lost_members(lost));
-                statistics(&scheduler, &mut done);
-            }
+            Mode::ToCompletion | Mode::Team => run_members(pass, "client", &mut done, |member| {
+                let mut client = client(member)?;
+                (0..rounds).try_for_each(|round| run(round, member, &mut client))
+            })?,
+            Mode::Held => run_members(pass, "client", &mut done, |member| {
+                let (table, mut session, _) = client(member)?;
+                let numbers = (0..rounds).map(|round| number(round, member));
+                table.fetch_all(&mut session, numbers, &|round| marks.next(round), &|| marks.end())
+            })?,
         }
-        done.seconds = marks.seconds.get();
-        done.wrong = wrong.into_inner();
+        done.seconds = marks.seconds();
         Ok(done)
     }
 }
 
-/// The markers and the clock of a pass. Members of one scheduler take turns on one thread, so plain cells do.
-struct Marks {
-    /// Members of a round.
-    members: usize,
-    /// Rounds without markers.
-    warm_up: usize,
-    /// Rounds in all.
-    rounds: usize,
-    /// Whether there are markers and gates; else there is only the clock.
-    marked: bool,
-    entered: Cell<usize>,
-    left: Cell<usize>,
-    start: Cell<Option<Instant>>,
-    seconds: Cell<f64>,
-}
-
-impl Marks {
-    fn new(pass: &Pass, members: usize) -> Marks {
-        Marks {
-            members,
-            warm_up: pass.warm_up,
-            rounds: pass.warm_up + pass.rounds,
-            marked: pass.marked,
-            entered: Cell::new(0),
-            left: Cell::new(0),
-            start: Cell::new(None),
-            seconds: Cell::new(0.0),
-        }
-    }
-
-    /// A member of a held team comes to a round. The first of them all ends the round before: members are in step.
-    fn next(&self, round: usize) {
-        if round == 0 {
-            teams::operation(GATE_IN);
-            hold_team(true);
-        }
-        if self.entered.get() == round {
-            self.entered.set(round + 1);
-            if round > self.warm_up {
-                mark::end();
-            }
-            if round >= self.warm_up {
-                self.start_clock();
-                mark::begin();
-            }
-        }
-    }
-
-    /// A member of a held team is behind the last round.
-    fn end(&self) {
-        let left = self.left.get() + 1;
-        self.left.set(left);
-        if left == self.members {
-            mark::end();
-            self.read_clock();
-        }
-        hold_team(false);
-        teams::operation(GATE_OUT);
-    }
-
-    fn start_clock(&self) {
-        if self.start.get().is_none() {
-            self.start.set(Some(Instant::now()));
-        }
-    }
-
-    fn read_clock(&self) {
-        if let Some(start) = self.start.get() {
-            self.seconds.set(start.elapsed().as_secs_f64());
-        }
-    }
-}
-
-fn hold_team(held: bool) {
-    if let Some(control) = teams::control() {
-        control.hold_team(held);
-    }
-}
-
-/// One member in one round.
-struct InRound<'m> {
-    marks: &'m Marks,
-    round: usize,
-}
-
-impl Marked for InRound<'_> {
-    fn before(&self) {
-        let marks = self.marks;
-        if marks.marked {
-            teams::operation(GATE_IN);
-        }
-        if self.round < marks.warm_up {
-            return;
-        }
-        let entered = marks.entered.get() + 1;
-        marks.entered.set(entered % marks.members);
-        if entered == 1 {
-            marks.start_clock();
-            if marks.marked {
-                mark::begin();
-            }
-        }
-    }
-
-    fn after(&self) {
-        let marks = self.marks;
-        if self.round >= marks.warm_up {
-            let left = marks.left.get() + 1;
-            marks.left.set(left % marks.members);
-            if left == marks.members {
-                if marks.marked {
-                    mark::end();
-                }
-                if self.round + 1 == marks.rounds {
-                    marks.read_clock();
-                }
-            }
-        }
-        if marks.marked {
-            teams::operation(GATE_OUT);
-        }
-    }
-}
-
-/// A scheduler for a pass.
-fn scheduler(pass: &Pass, members: usize) -> Result<Scheduler, BenchError> {
-    Scheduler::new(TeamOptions {
+/// Runs a client on each member of a scheduler; what they answer wrongly, and who entered and left which team, is in `done`.
+pub(super) fn run_members(
+    pass: &Pass,
+    name: &str,
+    done: &mut Done,
+    client: impl Fn(usize) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
+    let members = pass.members.max(1);
+    let options = TeamOptions {
         team_size_max: members,
         ctx: pass.mode != Mode::ToCompletion,
         float: pass.float,
         ..TeamOptions::default()
-    })
-    .map_err(failed)
-}
-
-fn lost_members<R>(members: Vec<Result<R, Lost>>) -> Vec<String> {
-    let lost = members.into_iter().filter_map(Result::err);
-    let text = |lost| match lost {
-        Lost::Overflowed { message } => message,
-        Lost::Stack(error) => format!("a member got no stack: {error}"),
-        _ => "a member panicked".to_owned(),
     };
-    lost.map(text).collect()
-}
-
-/// What TPC-C's clients share.
-struct Desk {
-    marks: Marks,
-    finished: Cell<usize>,
-    over: Cell<bool>,
-    wrong: RefCell<Vec<String>>,
-}
-
-impl Desk {
-    /// Notes that a transaction has ended, whoever ran it.
-    fn finish(&self) {
-        let finished = self.finished.get() + 1;
-        self.finished.set(finished);
-        if finished == self.marks.warm_up {
-            if let Some(control) = teams::control() {
-                control.reset_statistics();
-            }
-            self.marks.start_clock();
-            if self.marks.marked {
-                mark::begin();
-            }
-        }
-        if finished == self.marks.rounds {
-            if self.marks.marked {
-                mark::end();
-            }
-            self.marks.read_clock();
-            self.over.set(true);
-        }
-    }
-}
-
-/// A terminal and its client.
-struct Caller<'e> {
-    terminal: Terminal,
-    client: Box<dyn TpccClient + 'e>,
-    /// Transactions so far; stands for the time.
-    now: i64,
-}
-
-impl Caller<'_> {
-    /// Runs one transaction to its end, again as often as others are in the way.
-    fn call(&mut self) -> Result<(), TxError> {
-        self.now += 1;
-        let input = self.terminal.next(tpcc::LOADED_AT + self.now);
-        let client = self.client.as_mut();
-        for _ in 0..RETRIES_MAX {
-            let answer = match &input {
-                Input::NewOrder(input) => client.new_order(input).map(drop),
-                Input::Payment(input) => client.payment(input).map(drop),
-                Input::OrderStatus(input) => client.order_status(input).map(drop),
-                Input::Delivery(input) => client.delivery(input).map(drop),
-                Input::StockLevel(input) => client.stock_level(input).map(drop),
-            };
-            match answer {
-                Err(TxError::Retry(_)) => teams::yield_now(),
-                other => return other,
-            }
-        }
-        Err(TxError::failed(format!("gave up after {RETRIES_MAX} retries")))
-    }
-}
-
-/// Runs TPC-C until enough transactions have ended.
-fn transactions(engine: &CorunTpcc, scale: Scale, mix: Mix, pass: &Pass) -> Result<Done, BenchError> {
-    let mix = match mix {
-        Mix::Payment => tpcc::Mix::only(Kind::Payment),
-        Mix::NoDelivery => tpcc::Mix::NO_DELIVERY,
-    };
-    let desk = Desk {
-        marks: Marks::new(pass, 1),
-        finished: Cell::new(0),
-        over: Cell::new(false),
-        wrong: RefCell::new(Vec::new()),
-    };
-    let caller = |number: usize| -> Result<Caller<'_>, TxError> {
-        Ok(Caller {
-            terminal: Terminal::new(scale, mix, SEED, SEED + 1, number),
-            client: engine.client(0)?,
-            now: 0,
-        })
-    };
-    let mut done = Done {
-        operations: pass.rounds as u64,
-        seconds: 0.0,
-        wrong: Vec::new(),
-        teams: Vec::new(),
-        ready: None,
-    };
-    if pass.mode == Mode::Serial {
-        let callers = (0..pass.members).map(caller).collect::<Result<Vec<_>, _>>();
-        let mut callers = callers.map_err(failed)?;
-        'all: loop {
-            for caller in &mut callers {
-                caller.call().map_err(failed)?;
-                desk.finish();
-                if desk.over.get() {
-                    break 'all;
+    let mut scheduler = Scheduler::new(options).map_err(failed)?;
+    let wrong = RefCell::new(Vec::new());
+    let ended = scheduler.scope(|scope| {
+        for member in 0..members {
+            let (client, wrong) = (&client, &wrong);
+            scope.spawn(format!("{name} {member}"), move || {
+                if let Err(error) = client(member) {
+                    wrong.borrow_mut().push(format!("{name} {member}: {error}"));
                 }
-            }
+            });
         }
-    } else {
-        let mut scheduler = scheduler(pass, pass.members)?;
-        let members = scheduler.scope(|scope| {
-            for number in 0..pass.members {
-                let (desk, caller) = (&desk, &caller);
-                scope.spawn(&format!("terminal {number}"), move || {
-                    let called = caller(number).and_then(|mut caller| {
-                        while !desk.over.get() {
-                            caller.call()?;
-                            desk.finish();
-                        }
-                        Ok(())
-                    });
-                    if let Err(error) = called {
-                        desk.over.set(true);
-                        desk.wrong
-                            .borrow_mut()
-                            .push(format!("terminal {number}: {error}"));
-                    }
-                });
-            }
-        });
-        desk.wrong.borrow_mut().extend(lost_members(members));
-        statistics(&scheduler, &mut done);
-    }
-    done.seconds = desk.marks.seconds.get();
-    done.wrong = desk.wrong.into_inner();
-    Ok(done)
-}
-
-/// Who entered and left which team.
-fn statistics(scheduler: &Scheduler, done: &mut Done) {
+    });
+    done.wrong = wrong.into_inner();
+    done.wrong
+        .extend(ended.into_iter().filter_map(Result::err).map(|lost| match lost {
+            Lost::Overflowed { message } => message,
+            Lost::Stack(error) => format!("a member got no stack: {error}"),
+            _ => "a member panicked".to_owned(),
+        }));
     let name = |number: u16| {
         corun_store::operation_name(teams::Operation(number)).unwrap_or_else(|| format!("operation {number}"))
     };
@@ -526,6 +253,7 @@ fn statistics(scheduler: &Scheduler, done: &mut Done) {
     });
     done.teams = lines.collect();
     done.ready = Some(scheduler.ready_average());
+    Ok(())
 }
 
 #[cfg(test)]

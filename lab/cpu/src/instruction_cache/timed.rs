@@ -4,39 +4,38 @@
 //! microsecond would measure the clock. Not here: what is simulated.
 
 use super::SUBCOMMAND;
-use super::job::{Mode, Pass};
-use super::rows::{Shape, metric};
+use super::job::Mode;
+use super::rows::{Shape, complain, emit, metric};
+use super::stage::Side;
 use super::subject::Subject;
 use lab_core::error::BenchError;
 use lab_core::order;
-use lab_core::row::Row;
-use lab_core::run::Plan;
-use lab_core::stats::{Noise, PAIRS_NEAR_ONE, Spread, Verdict, not_slower, pair_ratios};
+use lab_core::row::{Row, Value};
+use lab_core::run::Runner;
+use lab_core::stats::{Noise, PAIRS_NEAR_ONE, Verdict, not_slower, pair_ratios};
 
-/// One way of running the workload, and how its rows name it.
-pub(super) struct Contestant {
-    pub(super) shape: Shape,
-    pub(super) pass: Pass,
-    /// Parameters beyond the shape's.
-    pub(super) float: bool,
-}
-
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Track {
     ns: Vec<f64>,
     wrong: Vec<String>,
 }
 
-/// Runs the sides interleaved and gives their rows: `ns_per_op` of each, `ratio` versus the first, which must be the serial one, and the
-/// A/A control. What was answered wrongly is in the rows and in the second list, one sentence each.
+/// Runs the sides interleaved and emits their rows: `ns_per_op` of each, `ratio` versus the first, which must be the serial one, and the
+/// A/A control, all with `keys`. What was answered wrongly is in the rows and fails the run.
+///
+/// # Errors
+/// The store's.
 pub(super) fn contest(
     subject: &Subject,
-    sides: &[Contestant],
-    plan: Plan,
-) -> Result<(Vec<Row>, Vec<String>), BenchError> {
+    sides: &[Side],
+    shape: impl Fn(&Side) -> Shape,
+    keys: &[(String, Value)],
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
     debug_assert!(sides.first().is_some_and(|side| side.pass.mode == Mode::Serial));
+    let plan = runner.plan();
     let control = sides.len();
-    let mut tracks: Vec<Track> = (0..=control).map(|_| Track::default()).collect();
+    let mut tracks = vec![Track::default(); control + 1];
     for round in 0..plan.warmups + plan.pairs_max.max(plan.repetitions) {
         let timed = round >= plan.warmups;
         let rounds_timed = tracks[0].ns.len();
@@ -59,34 +58,36 @@ pub(super) fn contest(
     let aa = pair_ratios(&tracks[0].ns, &tracks[control].ns);
     for (at, (side, track)) in sides.iter().zip(&tracks).enumerate() {
         let ok = track.wrong.is_empty();
-        let dress = |row: Option<Row>| row.map(|row| row.with("float", side.float));
-        rows.extend(dress(side.shape.measured(metric::NS, &track.ns, ok)));
-        if at > 0 {
-            let ratios = pair_ratios(&track.ns, &tracks[0].ns);
-            let row = dress(side.shape.measured(metric::RATIO, &ratios, ok));
-            rows.extend(row.map(|row| {
-                let row = row.versus(Mode::Serial.name());
-                match plan.pairs_max >= PAIRS_NEAR_ONE {
-                    true => row.with("verdict", not_slower(&ratios, &aa).as_str()),
-                    false => row,
-                }
-            }));
+        let dress = |row: Row| row.with("float", side.pass.float);
+        rows.extend(shape(side).measured(metric::NS, &track.ns, ok).map(dress));
+        if at == 0 {
+            continue;
         }
+        let ratios = pair_ratios(&track.ns, &tracks[0].ns);
+        let row = shape(side).measured(metric::RATIO, &ratios, ok).map(dress);
+        rows.extend(row.map(|row| {
+            let row = row.versus(Mode::Serial.name());
+            match plan.pairs_max >= PAIRS_NEAR_ONE {
+                true => row.with("verdict", not_slower(&ratios, &aa).as_str()),
+                false => row,
+            }
+        }));
     }
-    if let (Some(spread), Some(noise)) = (Spread::of(&aa), Noise::of(&aa)) {
-        let row = sides[0]
-            .shape
-            .measured(metric::RATIO, &aa, tracks[control].wrong.is_empty());
+    if let Some(noise) = Noise::of(&aa) {
+        let ok = tracks[control].wrong.is_empty();
+        let row = shape(&sides[0]).measured(metric::RATIO, &aa, ok);
         rows.extend(row.map(|row| {
             row.versus(Mode::Serial.name())
                 .with("control", "a/a")
                 .with("noise_low", noise.low)
                 .with("noise_high", noise.high)
-                .with("pairs", spread.n)
+                .with("pairs", aa.len())
         }));
     }
-    let wrong = tracks.into_iter().flat_map(|track| track.wrong).collect();
-    Ok((rows, wrong))
+    emit(runner, rows.into_iter().map(|row| row.with_all(keys)));
+    let wrong: Vec<String> = tracks.into_iter().flat_map(|track| track.wrong).collect();
+    complain(runner, shape(&sides[0]).case, &wrong);
+    Ok(())
 }
 
 /// Whether a side is too near the first for the rounds so far.

@@ -6,22 +6,22 @@
 
 use std::collections::BTreeSet;
 
-use corun_cachesim::core::Counts;
-use corun_model::teams::{CtxSite, Knee, L1i};
+use corun_model::teams::{CtxSite, L1i};
 
 use super::cores::{Cores, PerOperation};
-use super::fetches::events;
+use super::counted::{self, EVENTS};
+use super::figures::Figure;
 use super::geometry::{PROCESSORS, Processor, TODAY};
 use super::job::{Job, Mix, Mode, Operation, Pass, Points, Workload};
 use super::lab::Lab;
-use super::rows::{Shape, metric};
-use super::stage::{complain, emit, reductions, rows_of_table};
+use super::rows::{Shape, complain, emit, metric};
+use super::stage::Side;
 use super::subject::Subject;
-use super::timed::{Contestant, contest};
+use super::timed;
 use super::training::{Trained, profile};
 use lab_core::error::BenchError;
-use lab_core::row::Row;
-use lab_core::run::{Plan, Runner};
+use lab_core::row::{Row, Value};
+use lab_core::run::Runner;
 
 /// Terminals of a warehouse.
 const TERMINALS: usize = 10;
@@ -31,178 +31,100 @@ const SMALL: L1i = L1i {
     ways: 8,
     line_bytes: 64,
 };
-/// Customers, orders and items of traced databases are divided by it: what is counted is code, and loading takes a while.
-const DIVISOR: i32 = 10;
-/// Transactions of a trace: a fifty-thousandth of a second each untraced, a fifth of a second traced.
-const TRACED: usize = 100;
-const TRACED_QUICK: usize = 10;
 /// Names of the operations of the store as statistics have them, at most so many lines a case.
 const LINES_MAX: usize = 64;
 
-/// A case of TPC-C.
-pub(super) struct Case {
-    pub(super) name: &'static str,
-    pub(super) figure: &'static str,
-    pub(super) operation: &'static str,
-    pub(super) mix: Mix,
-}
-
-/// Points for a cache: those that autosteps finds for any of the operations of a transaction.
+/// The ways to choose points, by name; `autosteps` has what is found for any of the operations of a transaction.
 ///
 /// # Errors
 /// The lab's and the simulation's.
-pub(super) fn points(lab: &Lab<'_>, l1i: L1i) -> Result<Points, BenchError> {
+pub(super) fn choices(lab: &Lab<'_>) -> Result<Vec<(&'static str, Points)>, BenchError> {
     let mut places: BTreeSet<CtxSite> = BTreeSet::new();
-    let operations: &[Operation] = if lab.quick {
-        &[Operation::Fetch]
-    } else {
-        &Operation::ALL
-    };
-    for &operation in operations {
-        let trained = Trained::trace(lab, operation, rows_of_table(lab.quick))?;
-        let on = trained.by_knee(l1i, Knee::default())?;
-        places.extend(trained.places(&on));
+    for &operation in lab.choose::<&[_]>((&[Operation::Fetch], &Operation::ALL)) {
+        places.extend(Trained::trace(lab, operation)?.by_knee(TODAY.l1i)?);
     }
-    Ok(profile(l1i, Knee::default(), places))
+    Ok(vec![
+        ("default", Points::Default),
+        ("all", Points::All),
+        ("autosteps", profile(TODAY.l1i, places)),
+    ])
 }
 
+/// Customers, orders and items of traced databases are divided: what is counted is code, and loading takes a while.
 fn workload(lab: &Lab<'_>, mix: Mix, warehouses: i16) -> Workload {
     Workload::Tpcc {
         mix,
         warehouses,
-        divisor: if lab.quick { 100 } else { DIVISOR },
+        divisor: lab.choose((100, 10)),
     }
 }
 
-/// Runs a figure: misses by simulation, time by measuring, for some numbers of warehouses; `team_lines` adds Table 4.
+fn terminals(warehouses: i16) -> usize {
+    usize::try_from(warehouses).unwrap_or(1) * TERMINALS
+}
+
+/// Misses by simulation, then time by measuring, of serial execution, of members that do not switch, and of teams by choice of points.
 ///
 /// # Errors
 /// The lab's, the store's.
-pub(super) fn figure(
+pub(super) fn transactions(
     lab: &Lab<'_>,
-    case: &Case,
-    warehouses: &[i16],
-    points: &[(&'static str, Points)],
-    plan: Plan,
+    figure: &Figure,
+    (mix, warehouses): (Mix, i16),
+    choices: &[(&'static str, Points)],
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
+    let members = terminals(warehouses);
+    let keys = [("warehouses".to_owned(), Value::from(i64::from(warehouses)))];
+    let shape = |side: &Side, l1i| Shape::of(figure, mix.name(), side, l1i);
+    let sides = |pass: &dyn Fn(Mode, &Points) -> Pass| -> Vec<Side> {
+        let none = [Mode::Serial, Mode::ToCompletion].map(|mode| (mode, "none", &Points::Default));
+        let teams = choices.iter().map(|(name, points)| (Mode::Team, *name, points));
+        let side = |(mode, points, profile)| Side {
+            pass: pass(mode, profile),
+            points,
+        };
+        none.into_iter().chain(teams).map(side).collect()
+    };
+
     let [athlon_xp, pentium_3, ..] = PROCESSORS;
     let processors = [TODAY, Processor::with_l1i(SMALL), athlon_xp, pentium_3];
-    for &count in warehouses {
-        let terminals = usize::try_from(count).unwrap_or(1) * TERMINALS;
-        let mut serial: Vec<PerOperation> = Vec::new();
-        let sides = [
-            (Mode::Serial, &Points::Default, "none"),
-            (Mode::ToCompletion, &Points::Default, "none"),
-        ]
-        .into_iter()
-        .chain(points.iter().map(|(name, points)| (Mode::Team, points, *name)));
-        for (mode, points, name) in sides {
-            let pass = Pass {
-                mode,
-                members: terminals,
-                points: points.clone(),
-                rounds: if lab.quick { TRACED_QUICK } else { TRACED },
-                warm_up: terminals * 4,
-                float: false,
-                marked: true,
-            };
-            let job = Job {
-                workload: workload(lab, case.mix, count),
-                passes: vec![pass.clone()],
-                patient: true,
-            };
-            lab.progress
-                .begin(&format!("tracing {} {count} {}", case.name, mode.name()), 1);
-            let mut cores = Cores::new(&processors)?;
-            let streamed = lab.stream(&job, &mut cores);
-            lab.progress.end();
-            let (done, _) = streamed?;
-            let wrong: Vec<String> = done.iter().flat_map(|done| done.wrong.clone()).collect();
-            complain(runner, case.name, &wrong);
-            let counted: Vec<Counts> = cores.counts();
-            let per_operation: Vec<PerOperation> = counted
-                .iter()
-                .map(|counts| PerOperation::of(*counts, pass.rounds as u64))
-                .collect();
-            for (at, processor) in processors.iter().enumerate() {
-                let shape = Shape {
-                    case: case.name,
-                    figure: case.figure,
-                    operation: case.operation,
-                    team_size: terminals,
-                    l1i: Some(processor.l1i),
-                    mode,
-                    points: name,
-                };
-                let dress = |row: Row| {
-                    row.with("warehouses", i64::from(count))
-                        .with("processor", processor.name)
-                };
-                let ok = wrong.is_empty();
-                let these = &per_operation[at..=at];
-                emit(runner, events(&shape, these, ok).into_iter().map(dress));
-                if mode != Mode::Serial {
-                    let rows = reductions(&shape, &serial[at..=at], these, ok);
-                    let whole = rows.into_iter().filter(|row| row.metric == metric::REDUCTION);
-                    emit(runner, whole.map(dress));
-                }
-            }
-            if mode == Mode::Serial {
-                serial = per_operation;
-            }
-        }
-        timed(lab, case, count, points, plan, runner)?;
-    }
-    Ok(())
-}
-
-/// Measured time, and Table 4 from what is run anyway.
-fn timed(
-    lab: &Lab<'_>,
-    case: &Case,
-    warehouses: i16,
-    points: &[(&'static str, Points)],
-    plan: Plan,
-    runner: &mut Runner<'_>,
-) -> Result<(), BenchError> {
-    let terminals = usize::try_from(warehouses).unwrap_or(1) * TERMINALS;
-    let side = |mode: Mode, points: &Points, name: &'static str| {
-        let pass = Pass {
-            mode,
-            members: terminals,
-            points: points.clone(),
-            rounds: if lab.quick { 50 } else { 5_000 },
-            warm_up: terminals,
-            float: false,
-            marked: false,
+    let mut serial = vec![Vec::new(); processors.len()];
+    // A fifty-thousandth of a second each untraced, a fifth of a second traced.
+    let traced = lab.choose((10, 100));
+    for side in sides(&|mode, points| Pass::traced(mode, members, points, (members * 4, traced))) {
+        let job = Job {
+            workload: workload(lab, mix, warehouses),
+            passes: vec![side.pass.clone()],
+            patient: true,
         };
-        Contestant {
-            shape: Shape {
-                case: case.name,
-                figure: case.figure,
-                operation: case.operation,
-                team_size: terminals,
-                l1i: None,
-                mode,
-                points: name,
-            },
-            pass,
-            float: false,
+        let what = format!("tracing {} {warehouses} {}", figure.case, side.pass.mode.name());
+        lab.progress.begin(&what, 1);
+        let mut cores = Cores::new(&processors)?;
+        let streamed = lab.stream(&job, &mut cores);
+        lab.progress.end();
+        let wrong: Vec<String> = streamed?.0.into_iter().flat_map(|done| done.wrong).collect();
+        complain(runner, figure.case, &wrong);
+        for ((processor, counts), serial) in processors.iter().zip(cores.counts()).zip(&mut serial) {
+            let shape = shape(&side, Some(processor.l1i));
+            let counted = [PerOperation::of(counts, traced as u64)];
+            let rows = counted::rows(&shape, EVENTS, serial, &counted, wrong.is_empty());
+            let rows = rows
+                .into_iter()
+                .filter(|row| row.metric != metric::MEMBER_REDUCTION);
+            emit(
+                runner,
+                rows.map(|row| row.with_all(&keys).with("processor", processor.name)),
+            );
         }
-    };
-    let mut sides = vec![
-        side(Mode::Serial, &Points::Default, "none"),
-        side(Mode::ToCompletion, &Points::Default, "none"),
-    ];
-    sides.extend(points.iter().map(|(name, points)| side(Mode::Team, points, name)));
+    }
+
     lab.progress
-        .begin(&format!("timing {} {warehouses}", case.name), 1);
-    let subject = Subject::load(workload(lab, case.mix, warehouses), false)?;
-    let (rows, wrong) = contest(&subject, &sides, plan)?;
-    let dress = |row: Row| row.with("warehouses", i64::from(warehouses));
-    emit(runner, rows.into_iter().map(dress));
-    complain(runner, case.name, &wrong);
+        .begin(&format!("timing {} {warehouses}", figure.case), 1);
+    let subject = Subject::load(workload(lab, mix, warehouses), false)?;
+    let rounds = lab.choose((50, 5_000));
+    let sides = sides(&|mode, points| Pass::timed(mode, members, points, (members, rounds)));
+    timed::contest(&subject, &sides, |side| shape(side, None), &keys, runner)?;
     lab.progress.end();
     Ok(())
 }
@@ -211,72 +133,43 @@ fn timed(
 ///
 /// # Errors
 /// The store's.
-pub(super) fn table_4(
+pub(super) fn team_members(
     lab: &Lab<'_>,
-    case: &'static str,
-    warehouses: &[i16],
+    figure: &Figure,
+    warehouses: i16,
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
-    for &count in warehouses {
-        let terminals = usize::try_from(count).unwrap_or(1) * TERMINALS;
-        let pass = Pass {
-            mode: Mode::Team,
-            members: terminals,
-            points: Points::Default,
-            rounds: if lab.quick { 100 } else { 50_000 },
-            warm_up: terminals * 10,
-            float: false,
-            marked: false,
-        };
-        let done = Subject::load(workload(lab, Mix::Payment, count), false)?.pass(&pass)?;
-        complain(runner, case, &done.wrong);
-        let ok = done.wrong.is_empty();
-        let shape = Shape {
-            case,
-            figure: "table4",
-            operation: "payment",
-            team_size: terminals,
-            l1i: None,
-            mode: Mode::Team,
-            points: "default",
-        };
-        let mut all = (0, 0, 0);
-        for line in done.teams.iter().take(LINES_MAX).filter(|line| line.teams > 0) {
-            all = (all.0 + line.teams, all.1 + line.entered, all.2 + line.left);
-            emit(
-                runner,
-                in_and_out(
-                    &shape,
-                    count,
-                    &line.operation,
-                    (line.teams, line.entered, line.left),
-                    ok,
-                ),
-            );
+    let members = terminals(warehouses);
+    let rounds = lab.choose((100, 50_000));
+    let side = Side {
+        pass: Pass::timed(Mode::Team, members, &Points::Default, (members * 10, rounds)),
+        points: "default",
+    };
+    let done = Subject::load(workload(lab, Mix::Payment, warehouses), false)?.pass(&side.pass)?;
+    complain(runner, figure.case, &done.wrong);
+    let ok = done.wrong.is_empty();
+    let shape = Shape::of(figure, Mix::Payment.name(), &side, None);
+    let warehouses = i64::from(warehouses);
+    let mut all = (0, 0, 0);
+    let mut average = |step: &str, (teams, entered, left): (u64, u64, u64)| {
+        for (name, sum) in [(metric::TEAM_IN, entered), (metric::TEAM_OUT, left)] {
+            let row = shape.measured(name, &[sum as f64 / teams.max(1) as f64], ok);
+            let dress = |row: Row| {
+                row.with("step", step)
+                    .with("warehouses", warehouses)
+                    .with("teams", teams)
+            };
+            emit(runner, row.map(dress));
         }
-        emit(runner, in_and_out(&shape, count, "average", all, ok));
-        if let Some(ready) = done.ready {
-            let row = shape.measured("ready_members", &[ready], ok);
-            emit(runner, row.map(|row| row.with("warehouses", i64::from(count))));
-        }
+    };
+    for line in done.teams.iter().take(LINES_MAX).filter(|line| line.teams > 0) {
+        all = (all.0 + line.teams, all.1 + line.entered, all.2 + line.left);
+        average(&line.operation, (line.teams, line.entered, line.left));
+    }
+    average("average", all);
+    if let Some(ready) = done.ready {
+        let row = shape.measured("ready_members", &[ready], ok);
+        emit(runner, row.map(|row| row.with("warehouses", warehouses)));
     }
     Ok(())
-}
-
-fn in_and_out(
-    shape: &Shape,
-    warehouses: i16,
-    step: &str,
-    (teams, entered, left): (u64, u64, u64),
-    ok: bool,
-) -> Vec<Row> {
-    let average = |sum: u64| sum as f64 / teams.max(1) as f64;
-    let rows = [(metric::TEAM_IN, entered), (metric::TEAM_OUT, left)].map(|(name, sum)| {
-        shape.measured(name, &[average(sum)], ok).map(|row| {
-            row.with("step", step)
-                .with("warehouses", i64::from(warehouses))
-                .with("teams", teams)
-        })
-    });
-    rows.into_iter().flatten().collect()
 }

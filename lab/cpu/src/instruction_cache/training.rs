@@ -13,7 +13,7 @@ use corun_cachesim::instruction_cache::{
 use corun_model::teams::instructions::{Event, InstructionSink};
 use corun_model::teams::{CtxProfile, CtxSite, Knee, L1i};
 
-use super::job::{Job, Mode, Operation, Pass, Points, Workload};
+use super::job::{Job, Mode, Operation, Pass, Points};
 use super::lab::{Lab, Traced};
 use lab_core::error::BenchError;
 
@@ -40,7 +40,7 @@ pub(super) struct Trained {
     /// operations once, with the wrapper around them. Points are chosen by these.
     member: Code,
     /// CTX points by the address of their record.
-    pub(super) sites: BTreeMap<u64, CtxSite>,
+    sites: BTreeMap<u64, CtxSite>,
     pub(super) wrong: Vec<String>,
 }
 
@@ -53,135 +53,109 @@ impl Trained {
     ///
     /// # Errors
     /// Those of the lab.
-    pub(super) fn trace(lab: &Lab<'_>, operation: Operation, rows: u32) -> Result<Trained, BenchError> {
-        let member = match operation {
+    pub(super) fn trace(lab: &Lab<'_>, operation: Operation) -> Result<Trained, BenchError> {
+        let (mode, rounds) = match operation {
             Operation::Fetch => (Mode::Held, FETCHES),
             _ => (Mode::ToCompletion, 1),
         };
-        let passes = [(Mode::Serial, 1), member].map(|(mode, rounds)| Pass {
-            mode,
-            members: 1,
-            points: Points::Default,
-            rounds,
-            warm_up: 50,
-            float: false,
-            marked: true,
-        });
+        let pass = |mode, rounds| Pass::traced(mode, 1, &Points::Default, (50, rounds));
         let job = Job {
-            workload: Workload::Operation {
-                operation,
-                rows,
-                other_rows: 0,
-            },
-            passes: passes.to_vec(),
+            workload: lab.workload(operation, 0),
+            passes: vec![pass(Mode::Serial, 1), pass(mode, rounds)],
             patient: true,
         };
         let traced = lab.trace(&job, operation.name())?;
-        let code = code(&traced, 0)?;
-        let member = self::code(&traced, 1)?;
         Ok(Trained {
             operation,
-            code,
-            member,
+            code: code(&traced, 0)?,
+            member: code(&traced, 1)?,
             wrong: traced.wrong(),
             sites: traced.sites,
         })
     }
 
-    /// The points that a knee asks for.
+    /// Bytes of the 64-byte lines the operation runs through.
+    pub(super) fn footprint_bytes(&self) -> u64 {
+        self.code.footprint_lines(64) * 64
+    }
+
+    /// The points that the usual knee asks for.
     ///
     /// # Errors
-    /// A cache or a knee that cannot be.
-    pub(super) fn by_knee(&self, l1i: L1i, knee: Knee) -> Result<BTreeSet<u64>, BenchError> {
+    /// A cache that cannot be.
+    pub(super) fn by_knee(&self, l1i: L1i) -> Result<Vec<CtxSite>, BenchError> {
         let cache = CodeCache::lru(l1i).map_err(simulated)?;
-        let placement = place(&self.member, &cache, &Search::sites(knee)).map_err(simulated)?;
-        Ok(placement.points.into_keys().collect())
+        let search = Search::sites(Knee::default());
+        let placement = place(&self.member, &cache, &search).map_err(simulated)?;
+        Ok(self.places(placement.points.into_keys()))
     }
 
     /// The points with which a simulated team misses least, found one by one.
     ///
     /// # Errors
     /// A cache that cannot be.
-    pub(super) fn by_trial(&self, l1i: L1i) -> Result<BTreeSet<u64>, BenchError> {
-        let met: BTreeSet<u64> = self
-            .member
-            .visits()
-            .iter()
-            .filter(|visit| !visit.latched)
-            .map(|visit| visit.site_address)
-            .collect();
+    pub(super) fn by_trial(&self, l1i: L1i) -> Result<Vec<CtxSite>, BenchError> {
+        let visits = self.member.visits().iter().filter(|visit| !visit.latched);
+        let met: BTreeSet<u64> = visits.map(|visit| visit.site_address).collect();
         let mut on = BTreeSet::new();
         let mut least = self.team_misses(l1i, &on)?;
         loop {
-            let mut best = None;
-            for &site in met.difference(&on) {
+            let with = |&site: &u64| {
                 let mut tried = on.clone();
                 tried.insert(site);
-                let misses = self.team_misses(l1i, &tried)?;
-                if best.is_none_or(|(least, _)| misses < least) {
-                    best = Some((misses, site));
-                }
-            }
-            match best {
+                Ok((self.team_misses(l1i, &tried)?, site))
+            };
+            let tried = met
+                .difference(&on)
+                .map(with)
+                .collect::<Result<Vec<_>, BenchError>>()?;
+            match tried.into_iter().min() {
                 Some((misses, site)) if (misses as f64) < least as f64 * (1.0 - WORTH) => {
                     least = misses;
                     on.insert(site);
                 }
-                _ => return Ok(on),
+                _ => return Ok(self.places(on)),
             }
         }
     }
 
     /// Misses of a warm team with these points on.
-    ///
-    /// # Errors
-    /// A cache that cannot be.
-    pub(super) fn team_misses(&self, l1i: L1i, on: &BTreeSet<u64>) -> Result<u64, BenchError> {
+    fn team_misses(&self, l1i: L1i, on: &BTreeSet<u64>) -> Result<u64, BenchError> {
         let cache = CodeCache::lru(l1i).map_err(simulated)?;
         let operations = std::slice::from_ref(&self.member);
-        let team = Team::new(
-            cache,
-            operations,
-            Candidates::Sites,
-            |site| on.contains(&site),
-            Some(SWITCH),
-        );
+        let on = |site| on.contains(&site);
+        let team = Team::new(cache, operations, Candidates::Sites, on, Some(SWITCH));
         Ok(team.map_err(simulated)?.together(MEMBERS, Start::Warm).total())
     }
 
     /// Points as places in the source, which hold in every run of the program.
-    pub(super) fn places(&self, points: &BTreeSet<u64>) -> Vec<CtxSite> {
-        points
-            .iter()
-            .filter_map(|point| self.sites.get(point).cloned())
-            .collect()
+    fn places(&self, points: impl IntoIterator<Item = u64>) -> Vec<CtxSite> {
+        let places = points.into_iter().filter_map(|point| self.sites.get(&point));
+        places.cloned().collect()
     }
 }
 
-/// A profile of points, each once.
-pub(super) fn profile(l1i: L1i, knee: Knee, places: impl IntoIterator<Item = CtxSite>) -> Points {
+/// A profile of points, each once, for the usual knee.
+pub(super) fn profile(l1i: L1i, places: impl IntoIterator<Item = CtxSite>) -> Points {
     let places: BTreeSet<CtxSite> = places.into_iter().collect();
     let profile = CtxProfile {
         l1i,
-        knee,
+        knee: Knee::default(),
         sites: places.into_iter().collect(),
         entries: Vec::new(),
     };
     Points::Profile(profile.to_string())
 }
 
-/// The instructions of a pass as one operation; those of a held team without the last round, which is not a whole one.
+/// The instructions of a pass as one operation.
 fn code(traced: &Traced, pass: usize) -> Result<Code, BenchError> {
-    let recorder = Recorder::new(RecorderLimits {
-        instructions_max: INSTRUCTIONS_MAX,
-    });
-    let pass = &traced.passes[pass];
     let mut joined = Joined {
-        recorder,
+        recorder: Recorder::new(RecorderLimits {
+            instructions_max: INSTRUCTIONS_MAX,
+        }),
         begun: None,
     };
-    let rounds = &pass.rounds[..pass.rounds.len() - usize::from(pass.held)];
-    for stretch in rounds.iter().flatten() {
+    for stretch in traced.passes[pass].rounds.iter().flatten() {
         traced.kept.replay(stretch.clone(), &mut joined);
     }
     let Joined { mut recorder, begun } = joined;

@@ -12,8 +12,8 @@ use lab_core::suite::SuiteArgs;
 /// # Errors
 /// When no case matches, this program cannot be traced, or the store fails.
 pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-    if !instruction_cache::CASES.iter().any(|case| args.selects(case)) {
-        return Err(args.no_such_case(instruction_cache::CASES.iter().map(|case| (*case).to_owned())));
+    if !instruction_cache::cases().any(|case| args.selects(case)) {
+        return Err(args.no_such_case(instruction_cache::cases().map(str::to_owned)));
     }
     instruction_cache::run(
         &|case| args.selects(case),
