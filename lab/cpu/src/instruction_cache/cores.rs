@@ -47,9 +47,6 @@ fn geometry(cache: L1i) -> Result<Geometry, GeometryError> {
 }
 
 /// A core with empty caches.
-///
-/// # Errors
-/// A processor that cannot be.
 pub(super) fn core(processor: &Processor) -> Result<Core, BenchError> {
     let failed = |error: &dyn std::fmt::Display| BenchError::Data(format!("simulated core: {error}"));
     let of = |cache| geometry(cache).map_err(|error| failed(&error));
@@ -90,9 +87,6 @@ impl SimulatedCore {
     }
 
     /// Counts of each round but the first, which fills the caches.
-    ///
-    /// # Errors
-    /// A processor that cannot be.
     pub(super) fn count(
         &self,
         kept: &Kept,
@@ -103,9 +97,6 @@ impl SimulatedCore {
     }
 
     /// The same with so many bytes of code added at some CTX points.
-    ///
-    /// # Errors
-    /// A processor that cannot be.
     pub(super) fn count_padded(
         &self,
         kept: &Kept,
@@ -130,9 +121,6 @@ impl SimulatedCore {
 }
 
 /// Instruction misses between one CTX point that is on and the next, an operation, in warm caches: which segments do not fit.
-///
-/// # Errors
-/// A processor that cannot be.
 pub(super) fn segments(
     kept: &Kept,
     rounds: &[Vec<Range<usize>>],
@@ -195,9 +183,6 @@ pub(super) struct Cores(Vec<Core>);
 
 impl Cores {
     /// With empty caches.
-    ///
-    /// # Errors
-    /// A processor that cannot be.
     pub(super) fn new(processors: &[Processor]) -> Result<Cores, BenchError> {
         let cores = processors.iter().map(core).collect::<Result<_, _>>();
         cores.map(Cores)

@@ -3,17 +3,21 @@
 use corun_model::teams::L1i;
 
 use super::cores::{PerOperation, SimulatedCore};
-use super::figures::{ByRun, Figure};
+use super::figures::ByRun;
 use super::geometry::{PROCESSORS, Processor, TODAY, figure_10_caches, shrunk};
 use super::job::Mode;
-use super::rows::{Shape, additional_member, bound_percent, emit, metric, reduction_percent};
-use super::stage::{Side, Stage};
+use super::rows::{FigureRows, Shape, additional_member, bound_percent, metric, reduction_percent};
+use super::stage::{NamedPass, Stage};
 use lab_core::error::BenchError;
 use lab_core::row::Row;
-use lab_core::run::Runner;
 
 /// A metric and its value.
 pub(super) type Metric = (&'static str, fn(&PerOperation) -> f64);
+
+/// How members take turns, and the name of the points; the serial one is first.
+pub(super) type Sides = &'static [(Mode, &'static str)];
+/// By the instruction cache that points are chosen for, the cores to count on.
+pub(super) type Cores = fn(&Stage<'_>) -> Vec<(L1i, Vec<SimulatedCore>)>;
 
 /// Everything that is counted.
 pub(super) const EVENTS: &[Metric] = &[
@@ -29,44 +33,34 @@ pub(super) const L1I_MISSES: &[Metric] = EVENTS.split_at(1).0;
 /// A part of a figure: sides, each with teams of some sizes, counted on some cores.
 pub(super) struct Counted {
     pub(super) members: ByRun<usize>,
-    /// How members take turns, and the name of the points; the serial one is first.
-    pub(super) sides: &'static [(Mode, &'static str)],
+    pub(super) sides: Sides,
     pub(super) metrics: &'static [Metric],
-    /// By the instruction cache that points are chosen for, the cores to count on.
-    pub(super) cores: fn(&Stage<'_>) -> Vec<(L1i, Vec<SimulatedCore>)>,
+    pub(super) cores: Cores,
 }
 
 impl Counted {
     /// Traces the sides and emits their rows.
-    ///
-    /// # Errors
-    /// The lab's and the simulation's.
-    pub(super) fn emit(
-        &self,
-        stage: &Stage<'_>,
-        figure: &Figure,
-        runner: &mut Runner<'_>,
-    ) -> Result<(), BenchError> {
+    pub(super) fn emit(&self, stage: &Stage<'_>, out: &mut FigureRows<'_, '_>) -> Result<(), BenchError> {
         for (trained_for, cores) in (self.cores)(stage) {
             let points = stage.by_trial(trained_for)?;
             let each_mode = |&members: &usize| {
-                let side = |&(mode, name): &(Mode, _)| Side::traced(mode, members, (name, &points));
-                self.sides.iter().map(side).collect::<Vec<Side>>()
+                let side = |&(mode, name): &(Mode, _)| NamedPass::traced(mode, members, (name, &points));
+                self.sides.iter().map(side).collect::<Vec<NamedPass>>()
             };
-            let sides: Vec<Side> = stage
+            let sides: Vec<NamedPass> = stage
                 .lab
                 .choose(self.members)
                 .iter()
                 .flat_map(each_mode)
                 .collect();
-            let traced = stage.trace(figure, &sides, runner)?;
+            let traced = stage.trace(&sides, out)?;
             for core in cores {
                 let mut serial = Vec::new();
                 for (side, pass) in sides.iter().zip(&traced.passes) {
-                    let shape = stage.shape_of(figure, side, Some(core.processor.l1i));
+                    let shape = out.shape(stage.operation().name(), side, Some(core.processor.l1i));
                     let counted = core.count(&traced.kept, &pass.rounds, side.pass.members)?;
                     let rows = rows(&shape, self.metrics, &mut serial, &counted, pass.ok());
-                    emit(runner, rows.into_iter().map(|row| row.with_all(&core.keys)));
+                    out.emit(rows.into_iter().map(|row| row.with_all(&core.keys)));
                 }
             }
         }

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use super::counted::{self, Counted, EVENTS, L1I_MISSES};
+use super::counted::{self, Cores, Counted, EVENTS, L1I_MISSES, Metric, Sides};
 use super::job::{Mix, Mode, Operation};
 use super::lab::Lab;
+use super::rows::FigureRows;
 use super::stage::{Stage, TEAM};
 use super::{operations, points, tpcc};
 use lab_core::error::BenchError;
@@ -27,7 +28,7 @@ pub(super) const TABLE_4: &str = "table4_payment";
 pub(super) type ByRun<T> = (&'static [T], &'static [T]);
 
 /// One of the paper's figures and tables.
-pub(super) struct Figure {
+pub(super) struct PaperFigure {
     /// The case that makes it.
     pub(super) case: &'static str,
     /// Its number in the paper: `5`, `table4`.
@@ -49,156 +50,112 @@ enum Parts {
 enum Part {
     /// What passes miss on simulated cores.
     Counted(Counted),
+    /// What passes of teams of these sizes take.
+    Timed(ByRun<usize>),
     /// Anything else.
-    Other(fn(&Stage<'_>, &Figure, &mut Runner<'_>) -> Result<(), BenchError>),
+    Other(fn(&Stage<'_>, &mut FigureRows<'_, '_>) -> Result<(), BenchError>),
 }
 
-const FETCH: ByRun<Operation> = (&[Operation::Fetch], &[Operation::Fetch]);
+const fn figure(case: &'static str, number: &'static str, parts: Parts) -> PaperFigure {
+    PaperFigure { case, number, parts }
+}
+
+/// A figure about index fetches.
+const fn fetches(case: &'static str, number: &'static str, parts: &'static [Part]) -> PaperFigure {
+    let fetch = &[Operation::Fetch];
+    figure(case, number, Parts::Operations((fetch, fetch), parts))
+}
+
+const fn counted(members: ByRun<usize>, sides: Sides, metrics: &'static [Metric], cores: Cores) -> Part {
+    Part::Counted(Counted {
+        members,
+        sides,
+        metrics,
+        cores,
+    })
+}
+
+const OPERATIONS: ByRun<Operation> = (&[Operation::Fetch, Operation::Insert], &Operation::ALL);
 const ONE_TEAM: ByRun<usize> = (&[TEAM], &[TEAM]);
 const TO_ONE_TEAM: ByRun<usize> = (&[1, TEAM], &[1, 2, 3, 4, 5, 6, 7, 8, 9, TEAM]);
 const TO_EIGHT_TEAMS: ByRun<usize> = (&[2, 20], &[2, 4, 8, 10, 20, 40, 60, 80]);
-const TEAMS: &[(Mode, &str)] = &[
-    (Mode::Serial, "none"),
+
+const SERIAL: (Mode, &str) = (Mode::Serial, "none");
+/// Operations that any client can run, one by one.
+const SINGLE: Sides = &[SERIAL, (Mode::ToCompletion, "none"), (Mode::Team, "trial")];
+const TEAMS: Sides = &[SERIAL, (Mode::Team, "trial"), (Mode::Held, "trial")];
+const ALL_MODES: Sides = &[
+    SERIAL,
+    (Mode::ToCompletion, "trial"),
     (Mode::Team, "trial"),
     (Mode::Held, "trial"),
 ];
 
 /// All of them, in the order in which they are made.
-const FIGURES: &[Figure] = &[
-    Figure {
-        case: TABLE_2,
-        number: "table2",
-        parts: Parts::Operations(
-            (&[Operation::Fetch, Operation::Insert], &Operation::ALL),
+const FIGURES: &[PaperFigure] = &[
+    figure(
+        TABLE_2,
+        "table2",
+        Parts::Operations(
+            OPERATIONS,
             &[
                 Part::Other(operations::footprint),
                 Part::Other(operations::instructions),
                 Part::Other(operations::overlaps),
-                Part::Counted(Counted {
-                    members: ONE_TEAM,
-                    sides: &[
-                        (Mode::Serial, "none"),
-                        (Mode::ToCompletion, "none"),
-                        (Mode::Team, "trial"),
-                    ],
-                    metrics: L1I_MISSES,
-                    cores: counted::judged_and_today,
-                }),
+                counted(ONE_TEAM, SINGLE, L1I_MISSES, counted::judged_and_today),
             ],
         ),
-    },
+    ),
     // Misses by team size, cold and warm.
-    Figure {
-        case: FIGURE_5,
-        number: "5",
-        parts: Parts::Operations(
-            FETCH,
-            &[
-                Part::Other(operations::footprint),
-                Part::Counted(Counted {
-                    members: TO_ONE_TEAM,
-                    sides: &[
-                        (Mode::Serial, "none"),
-                        (Mode::ToCompletion, "trial"),
-                        (Mode::Team, "trial"),
-                        (Mode::Held, "trial"),
-                    ],
-                    metrics: L1I_MISSES,
-                    cores: counted::warm_and_cold,
-                }),
-            ],
-        ),
-    },
-    // Time and data misses of one to ten members.
-    Figure {
-        case: FIGURE_6,
-        number: "6",
-        parts: Parts::Operations(
-            FETCH,
-            &[
-                Part::Counted(Counted {
-                    members: TO_ONE_TEAM,
-                    sides: TEAMS,
-                    metrics: EVENTS,
-                    cores: counted::judged,
-                }),
-                Part::Other(|stage, figure, runner| operations::timed(stage, figure, TO_ONE_TEAM, runner)),
-            ],
-        ),
-    },
-    // The same of 2 to 80 members.
-    Figure {
-        case: FIGURE_7,
-        number: "7",
-        parts: Parts::Operations(
-            FETCH,
-            &[
-                Part::Counted(Counted {
-                    members: TO_EIGHT_TEAMS,
-                    sides: TEAMS,
-                    metrics: EVENTS,
-                    cores: counted::judged,
-                }),
-                Part::Other(|stage, figure, runner| operations::timed(stage, figure, TO_EIGHT_TEAMS, runner)),
-            ],
-        ),
-    },
-    Figure {
-        case: FIGURE_8,
-        number: "8",
-        parts: Parts::Operations(FETCH, &[Part::Other(points::figure_8)]),
-    },
-    Figure {
-        case: FIGURE_9,
-        number: "9",
-        parts: Parts::Operations(
-            FETCH,
-            &[Part::Counted(Counted {
-                members: ONE_TEAM,
-                sides: TEAMS,
-                metrics: EVENTS,
-                cores: counted::processors,
-            })],
-        ),
-    },
-    Figure {
-        case: FIGURE_10,
-        number: "10",
-        parts: Parts::Operations(
-            FETCH,
-            &[Part::Counted(Counted {
-                members: ONE_TEAM,
-                sides: TEAMS,
-                metrics: L1I_MISSES,
-                cores: counted::sizes_and_ways,
-            })],
-        ),
-    },
-    Figure {
-        case: FIGURE_16,
-        number: "16",
-        parts: Parts::Operations(FETCH, &[Part::Other(points::figure_16)]),
-    },
-    Figure {
-        case: FIGURE_17,
-        number: "17",
-        parts: Parts::Operations(FETCH, &[Part::Other(points::figure_17)]),
-    },
-    Figure {
-        case: TABLE_4,
-        number: "table4",
-        parts: Parts::TeamMembers((&[1], &[10, 20, 30])),
-    },
-    Figure {
-        case: FIGURE_13,
-        number: "13",
-        parts: Parts::Transactions(Mix::Payment, (&[1], &[10, 20, 30])),
-    },
-    Figure {
-        case: FIGURE_14,
-        number: "14",
-        parts: Parts::Transactions(Mix::NoDelivery, (&[1], &[10, 20])),
-    },
+    fetches(
+        FIGURE_5,
+        "5",
+        &[
+            Part::Other(operations::footprint),
+            counted(TO_ONE_TEAM, ALL_MODES, L1I_MISSES, counted::warm_and_cold),
+        ],
+    ),
+    // Time and data misses of one to ten members, and of 2 to 80.
+    fetches(
+        FIGURE_6,
+        "6",
+        &[
+            counted(TO_ONE_TEAM, TEAMS, EVENTS, counted::judged),
+            Part::Timed(TO_ONE_TEAM),
+        ],
+    ),
+    fetches(
+        FIGURE_7,
+        "7",
+        &[
+            counted(TO_EIGHT_TEAMS, TEAMS, EVENTS, counted::judged),
+            Part::Timed(TO_EIGHT_TEAMS),
+        ],
+    ),
+    fetches(FIGURE_8, "8", &[Part::Other(points::figure_8)]),
+    fetches(
+        FIGURE_9,
+        "9",
+        &[counted(ONE_TEAM, TEAMS, EVENTS, counted::processors)],
+    ),
+    fetches(
+        FIGURE_10,
+        "10",
+        &[counted(ONE_TEAM, TEAMS, L1I_MISSES, counted::sizes_and_ways)],
+    ),
+    fetches(FIGURE_16, "16", &[Part::Other(points::figure_16)]),
+    fetches(FIGURE_17, "17", &[Part::Other(points::figure_17)]),
+    figure(TABLE_4, "table4", Parts::TeamMembers((&[1], &[10, 20, 30]))),
+    figure(
+        FIGURE_13,
+        "13",
+        Parts::Transactions(Mix::Payment, (&[1], &[10, 20, 30])),
+    ),
+    figure(
+        FIGURE_14,
+        "14",
+        Parts::Transactions(Mix::NoDelivery, (&[1], &[10, 20])),
+    ),
 ];
 
 /// Every case.
@@ -219,6 +176,7 @@ pub fn run(
     let lab = Lab::new(program, quick, runner.progress())?;
     let (mut last, mut choices) = (None, Vec::new());
     for figure in FIGURES.iter().filter(|figure| wanted(figure.case)) {
+        let out = &mut FigureRows { figure, runner };
         match &figure.parts {
             Parts::Operations(operations, parts) => {
                 for &operation in lab.choose(*operations) {
@@ -229,11 +187,12 @@ pub fn run(
                         Some(stage) => stage,
                         None => Stage::new(&lab, operation)?,
                     };
-                    stage.complain(figure, runner);
+                    out.complain(&stage.trained.wrong);
                     for part in *parts {
                         match part {
-                            Part::Counted(counted) => counted.emit(&stage, figure, runner)?,
-                            Part::Other(part) => part(&stage, figure, runner)?,
+                            Part::Counted(counted) => counted.emit(&stage, out)?,
+                            Part::Timed(members) => operations::timed(&stage, *members, out)?,
+                            Part::Other(part) => part(&stage, out)?,
                         }
                     }
                     last = Some(stage);
@@ -244,12 +203,12 @@ pub fn run(
                     choices = tpcc::choices(&lab)?;
                 }
                 for &warehouses in lab.choose(*warehouses) {
-                    tpcc::transactions(&lab, figure, (*mix, warehouses), &choices, runner)?;
+                    tpcc::transactions(&lab, (*mix, warehouses), &choices, out)?;
                 }
             }
             Parts::TeamMembers(warehouses) => {
                 for &warehouses in lab.choose(*warehouses) {
-                    tpcc::team_members(&lab, figure, warehouses, runner)?;
+                    tpcc::team_members(&lab, warehouses, out)?;
                 }
             }
         }

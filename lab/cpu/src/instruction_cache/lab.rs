@@ -73,9 +73,6 @@ fn traced(error: impl std::fmt::Display) -> BenchError {
 
 impl<'l> Lab<'l> {
     /// A lab whose subject is `program`, or this program.
-    ///
-    /// # Errors
-    /// Without a temporary folder, or where this program cannot be found.
     pub(super) fn new(
         program: Option<&Path>,
         quick: bool,
@@ -111,9 +108,6 @@ impl<'l> Lab<'l> {
     }
 
     /// Runs a job under the tracer, handing what happens between markers to `sink`. Returns the subject's answers and its CTX points.
-    ///
-    /// # Errors
-    /// When it cannot be started or traced, or fails.
     pub(super) fn stream(
         &self,
         job: &Job,
@@ -168,9 +162,6 @@ impl<'l> Lab<'l> {
     }
 
     /// Runs a job under the tracer and keeps the trace.
-    ///
-    /// # Errors
-    /// As [`Lab::stream`], and where the trace is too long to be kept.
     pub(super) fn trace(&self, job: &Job, what: &str) -> Result<Traced, BenchError> {
         let total: usize = job.passes.iter().map(|pass| stretches(job.workload, pass)).sum();
         self.progress.begin(&format!("tracing {what}"), total as u64);

@@ -5,40 +5,34 @@ use corun_model::teams::{CtxSite, Knee};
 
 use super::cores::{self, SimulatedCore};
 use super::counted::{self, EVENTS};
-use super::figures::Figure;
 use super::geometry::Processor;
 use super::job::{Mode, Points};
 use super::operations::timed_side;
-use super::rows::{Shape, emit, metric};
-use super::stage::{Side, Stage, TEAM};
+use super::rows::{FigureRows, Shape, metric};
+use super::stage::{NamedPass, Stage, TEAM};
 use super::subject::Subject;
 use super::timed;
 use super::training::{SWITCH, profile, simulated};
 use lab_core::error::BenchError;
 use lab_core::row::Row;
-use lab_core::run::Runner;
 
 /// Figure 8: misses by the size of the switch's code.
-pub(super) fn figure_8(
-    stage: &Stage<'_>,
-    figure: &Figure,
-    runner: &mut Runner<'_>,
-) -> Result<(), BenchError> {
+pub(super) fn figure_8(stage: &Stage<'_>, out: &mut FigureRows<'_, '_>) -> Result<(), BenchError> {
     let points = stage.by_trial(stage.judged)?;
     let sides = [
         (Mode::Serial, "none"),
         (Mode::Team, "trial"),
         (Mode::Held, "trial"),
     ]
-    .map(|(mode, name)| Side::traced(mode, TEAM, (name, &points)));
-    let traced = stage.trace(figure, &sides, runner)?;
+    .map(|(mode, name)| NamedPass::traced(mode, TEAM, (name, &points)));
+    let traced = stage.trace(&sides, out)?;
     let core = SimulatedCore::warm(Processor::with_l1i(stage.judged));
     let on = traced.on(&points);
     let paddings: &[u64] = stage
         .lab
         .choose((&[0, 4096], &[0, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]));
     for (side, pass) in sides.iter().zip(&traced.passes) {
-        let shape = stage.shape_of(figure, side, Some(stage.judged));
+        let shape = out.shape(stage.operation().name(), side, Some(stage.judged));
         // Serial execution passes no point that is on: one bar.
         let paddings = if side.pass.mode == Mode::Serial {
             &paddings[..1]
@@ -49,18 +43,14 @@ pub(super) fn figure_8(
             let counted = core.count_padded(&traced.kept, &pass.rounds, TEAM, (&on, bytes))?;
             let l1i: Vec<f64> = counted.iter().map(|counted| counted.l1i).collect();
             let row = shape.simulated(metric::L1I, &l1i, pass.ok());
-            emit(runner, row.map(|row| row.with("padding_bytes", bytes)));
+            out.emit(row.map(|row| row.with("padding_bytes", bytes)));
         }
     }
     Ok(())
 }
 
 /// Figure 16: misses of a non-leading member against calls, over knees, for points anywhere (the paper's) and for those compiled in.
-pub(super) fn figure_16(
-    stage: &Stage<'_>,
-    figure: &Figure,
-    runner: &mut Runner<'_>,
-) -> Result<(), BenchError> {
+pub(super) fn figure_16(stage: &Stage<'_>, out: &mut FigureRows<'_, '_>) -> Result<(), BenchError> {
     let widths: &[u64] = stage.lab.choose((&[200], &[50, 100, 200, 400]));
     let heights: &[u32] = stage.lab.choose((&[4], &[1, 2, 4, 8, 16]));
     let knee = |width, height| Knee { width, height };
@@ -80,7 +70,7 @@ pub(super) fn figure_16(
         team_size: TEAM,
         mode: Mode::Team,
         points: "autosteps",
-        ..stage.shape(figure)
+        ..stage.shape(out)
     };
     for (candidates, search) in [
         ("instructions", anywhere),
@@ -103,10 +93,7 @@ pub(super) fn figure_16(
                         .with("ctx_calls", tradeoff.calls)
                         .with("member", member)
                 };
-                emit(
-                    runner,
-                    shape.simulated(metric::L1I, misses.as_slice(), ok).map(dress),
-                );
+                out.emit(shape.simulated(metric::L1I, misses.as_slice(), ok).map(dress));
             }
         }
     }
@@ -114,11 +101,7 @@ pub(super) fn figure_16(
 }
 
 /// Figure 17: serial execution, and teams with points chosen in several ways: misses and time.
-pub(super) fn figure_17(
-    stage: &Stage<'_>,
-    figure: &Figure,
-    runner: &mut Runner<'_>,
-) -> Result<(), BenchError> {
+pub(super) fn figure_17(stage: &Stage<'_>, out: &mut FigureRows<'_, '_>) -> Result<(), BenchError> {
     let l1i = stage.judged;
     let choices = [
         ("all", Points::All),
@@ -130,11 +113,11 @@ pub(super) fn figure_17(
     let teams = |mode| {
         choices
             .iter()
-            .map(move |(name, points)| Side::traced(mode, TEAM, (name, points)))
+            .map(move |(name, points)| NamedPass::traced(mode, TEAM, (name, points)))
     };
-    let mut sides = vec![Side::traced(Mode::Serial, TEAM, none)];
+    let mut sides = vec![NamedPass::traced(Mode::Serial, TEAM, none)];
     sides.extend(teams(Mode::Team).chain(teams(Mode::Held)));
-    let traced = stage.trace(figure, &sides, runner)?;
+    let traced = stage.trace(&sides, out)?;
     let place = |point| {
         traced
             .sites
@@ -144,12 +127,9 @@ pub(super) fn figure_17(
     let core = SimulatedCore::warm(Processor::with_l1i(l1i));
     let mut serial = Vec::new();
     for (side, pass) in sides.iter().zip(&traced.passes) {
-        let shape = stage.shape_of(figure, side, Some(l1i));
+        let shape = out.shape(stage.operation().name(), side, Some(l1i));
         let counted = core.count(&traced.kept, &pass.rounds, TEAM)?;
-        emit(
-            runner,
-            counted::rows(&shape, EVENTS, &mut serial, &counted, pass.ok()),
-        );
+        out.emit(counted::rows(&shape, EVENTS, &mut serial, &counted, pass.ok()));
         if side.pass.mode == Mode::Serial {
             continue;
         }
@@ -161,19 +141,15 @@ pub(super) fn figure_17(
             visits.filter(|site| on.contains(site)).count() as f64 / TEAM as f64
         });
         let calls: Vec<f64> = calls.collect();
-        emit(runner, shape.simulated(metric::CTX_CALLS, &calls, pass.ok()));
+        out.emit(shape.simulated(metric::CTX_CALLS, &calls, pass.ok()));
         for ((from, to), misses) in cores::segments(&traced.kept, &pass.rounds, TEAM, &core.processor, &on)? {
             let row = shape.simulated(metric::SEGMENT, &[misses], pass.ok());
-            emit(
-                runner,
-                row.map(|row| row.with("from", place(from)).with("to", place(to))),
-            );
+            out.emit(row.map(|row| row.with("from", place(from)).with("to", place(to))));
         }
     }
     let mut sides = vec![timed_side(stage, Mode::Serial, TEAM, none)];
     let team = |(name, points): &(&'static str, Points)| timed_side(stage, Mode::Team, TEAM, (name, points));
     sides.extend(choices.iter().map(team));
     let subject = Subject::load(stage.workload(), false)?;
-    let shape = |side: &Side| stage.shape_of(figure, side, None);
-    timed::contest(&subject, &sides, shape, &[], runner)
+    timed::contest(&subject, &sides, stage.operation().name(), &[], out)
 }

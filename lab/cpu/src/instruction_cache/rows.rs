@@ -2,9 +2,9 @@
 
 use corun_model::teams::L1i;
 
-use super::figures::Figure;
+use super::figures::PaperFigure;
 use super::job::Mode;
-use super::stage::Side;
+use super::stage::NamedPass;
 use lab_core::row::Row;
 use lab_core::run::Runner;
 use lab_core::stats::Spread;
@@ -66,19 +66,6 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Of a side of a figure.
-    pub(super) fn of(figure: &Figure, operation: &'static str, side: &Side, l1i: Option<L1i>) -> Shape {
-        Shape {
-            case: figure.case,
-            figure: figure.number,
-            operation,
-            team_size: side.pass.members,
-            l1i,
-            mode: side.pass.mode,
-            points: side.points,
-        }
-    }
-
     fn dress(&self, row: Row) -> Row {
         let l1i = self.l1i.map_or_else(|| "here".to_owned(), |l1i| l1i.to_string());
         row.with("figure", self.figure)
@@ -102,15 +89,37 @@ impl Shape {
     }
 }
 
-/// Emits rows.
-pub(super) fn emit(runner: &mut Runner<'_>, rows: impl IntoIterator<Item = Row>) {
-    rows.into_iter().for_each(|row| runner.emit(row));
+/// Where the rows of a figure go.
+pub(super) struct FigureRows<'s, 'r> {
+    pub(super) figure: &'static PaperFigure,
+    pub(super) runner: &'s mut Runner<'r>,
 }
 
-/// Fails the run with sentences about what was answered wrongly.
-pub(super) fn complain(runner: &mut Runner<'_>, case: &str, wrong: &[String]) {
-    for sentence in wrong.iter().take(5) {
-        runner.fail(format!("steps {case}: {sentence}"));
+impl FigureRows<'_, '_> {
+    /// What rows of a side are of.
+    pub(super) fn shape(&self, operation: &'static str, side: &NamedPass, l1i: Option<L1i>) -> Shape {
+        Shape {
+            case: self.figure.case,
+            figure: self.figure.number,
+            operation,
+            team_size: side.pass.members,
+            l1i,
+            mode: side.pass.mode,
+            points: side.points,
+        }
+    }
+
+    /// Emits rows.
+    pub(super) fn emit(&mut self, rows: impl IntoIterator<Item = Row>) {
+        rows.into_iter().for_each(|row| self.runner.emit(row));
+    }
+
+    /// Fails the run with sentences about what was answered wrongly.
+    pub(super) fn complain(&mut self, wrong: &[String]) {
+        for sentence in wrong.iter().take(5) {
+            self.runner
+                .fail(format!("steps {}: {sentence}", self.figure.case));
+        }
     }
 }
 

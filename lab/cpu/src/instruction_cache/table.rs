@@ -83,9 +83,6 @@ impl PaperTable {
     }
 
     /// Runs one operation in a transaction of its own; `marked` is called around the operation itself.
-    ///
-    /// # Errors
-    /// The store's, or a sentence that says what was read instead of what is there.
     pub(super) fn run(
         &self,
         session: &mut Session,
@@ -172,9 +169,6 @@ impl PaperTable {
     }
 
     /// Fetches rows in one transaction, calling `next` before each and `end` behind the last.
-    ///
-    /// # Errors
-    /// As [`PaperTable::run`].
     pub(super) fn fetch_all(
         &self,
         session: &mut Session,
@@ -261,9 +255,6 @@ impl PaperTable {
     }
 
     /// What of all that must hold after any passes does not.
-    ///
-    /// # Errors
-    /// When the table cannot be read.
     pub(super) fn check(&self, store: &Store) -> Result<Vec<String>, BenchError> {
         let snapshot = store.snapshot().map_err(failed)?;
         let (mut rows, mut updates, mut wrong) = (0i64, 0i64, 0i64);

@@ -5,13 +5,12 @@
 
 use super::SUBCOMMAND;
 use super::job::Mode;
-use super::rows::{Shape, complain, emit, metric};
-use super::stage::Side;
+use super::rows::{FigureRows, metric};
+use super::stage::NamedPass;
 use super::subject::Subject;
 use lab_core::error::BenchError;
 use lab_core::order;
 use lab_core::row::{Row, Value};
-use lab_core::run::Runner;
 use lab_core::stats::{Noise, PAIRS_NEAR_ONE, Verdict, not_slower, pair_ratios};
 
 #[derive(Clone, Default)]
@@ -22,18 +21,15 @@ struct Track {
 
 /// Runs the sides interleaved and emits their rows: `ns_per_op` of each, `ratio` versus the first, which must be the serial one, and the
 /// A/A control, all with `keys`. What was answered wrongly is in the rows and fails the run.
-///
-/// # Errors
-/// The store's.
 pub(super) fn contest(
     subject: &Subject,
-    sides: &[Side],
-    shape: impl Fn(&Side) -> Shape,
+    sides: &[NamedPass],
+    operation: &'static str,
     keys: &[(String, Value)],
-    runner: &mut Runner<'_>,
+    out: &mut FigureRows<'_, '_>,
 ) -> Result<(), BenchError> {
     debug_assert!(sides.first().is_some_and(|side| side.pass.mode == Mode::Serial));
-    let plan = runner.plan();
+    let plan = out.runner.plan();
     let control = sides.len();
     let mut tracks = vec![Track::default(); control + 1];
     for round in 0..plan.warmups + plan.pairs_max.max(plan.repetitions) {
@@ -58,13 +54,14 @@ pub(super) fn contest(
     let aa = pair_ratios(&tracks[0].ns, &tracks[control].ns);
     for (at, (side, track)) in sides.iter().zip(&tracks).enumerate() {
         let ok = track.wrong.is_empty();
+        let shape = out.shape(operation, side, None);
         let dress = |row: Row| row.with("float", side.pass.float);
-        rows.extend(shape(side).measured(metric::NS, &track.ns, ok).map(dress));
+        rows.extend(shape.measured(metric::NS, &track.ns, ok).map(dress));
         if at == 0 {
             continue;
         }
         let ratios = pair_ratios(&track.ns, &tracks[0].ns);
-        let row = shape(side).measured(metric::RATIO, &ratios, ok).map(dress);
+        let row = shape.measured(metric::RATIO, &ratios, ok).map(dress);
         rows.extend(row.map(|row| {
             let row = row.versus(Mode::Serial.name());
             match plan.pairs_max >= PAIRS_NEAR_ONE {
@@ -75,7 +72,9 @@ pub(super) fn contest(
     }
     if let Some(noise) = Noise::of(&aa) {
         let ok = tracks[control].wrong.is_empty();
-        let row = shape(&sides[0]).measured(metric::RATIO, &aa, ok);
+        let row = out
+            .shape(operation, &sides[0], None)
+            .measured(metric::RATIO, &aa, ok);
         rows.extend(row.map(|row| {
             row.versus(Mode::Serial.name())
                 .with("control", "a/a")
@@ -84,9 +83,9 @@ pub(super) fn contest(
                 .with("pairs", aa.len())
         }));
     }
-    emit(runner, rows.into_iter().map(|row| row.with_all(keys)));
+    out.emit(rows.into_iter().map(|row| row.with_all(keys)));
     let wrong: Vec<String> = tracks.into_iter().flat_map(|track| track.wrong).collect();
-    complain(runner, shape(&sides[0]).case, &wrong);
+    out.complain(&wrong);
     Ok(())
 }
 

@@ -10,18 +10,16 @@ use corun_model::teams::{CtxSite, L1i};
 
 use super::cores::{Cores, PerOperation};
 use super::counted::{self, EVENTS};
-use super::figures::Figure;
 use super::geometry::{PROCESSORS, Processor, TODAY};
 use super::job::{Job, Mix, Mode, Operation, Pass, Points, Workload};
 use super::lab::Lab;
-use super::rows::{Shape, complain, emit, metric};
-use super::stage::Side;
+use super::rows::{FigureRows, metric};
+use super::stage::NamedPass;
 use super::subject::Subject;
 use super::timed;
 use super::training::{Trained, profile};
 use lab_core::error::BenchError;
 use lab_core::row::{Row, Value};
-use lab_core::run::Runner;
 
 /// Terminals of a warehouse.
 const TERMINALS: usize = 10;
@@ -35,9 +33,6 @@ const SMALL: L1i = L1i {
 const LINES_MAX: usize = 64;
 
 /// The ways to choose points, by name; `autosteps` has what is found for any of the operations of a transaction.
-///
-/// # Errors
-/// The lab's and the simulation's.
 pub(super) fn choices(lab: &Lab<'_>) -> Result<Vec<(&'static str, Points)>, BenchError> {
     let mut places: BTreeSet<CtxSite> = BTreeSet::new();
     for &operation in lab.choose::<&[_]>((&[Operation::Fetch], &Operation::ALL)) {
@@ -64,23 +59,18 @@ fn terminals(warehouses: i16) -> usize {
 }
 
 /// Misses by simulation, then time by measuring, of serial execution, of members that do not switch, and of teams by choice of points.
-///
-/// # Errors
-/// The lab's, the store's.
 pub(super) fn transactions(
     lab: &Lab<'_>,
-    figure: &Figure,
     (mix, warehouses): (Mix, i16),
     choices: &[(&'static str, Points)],
-    runner: &mut Runner<'_>,
+    out: &mut FigureRows<'_, '_>,
 ) -> Result<(), BenchError> {
     let members = terminals(warehouses);
     let keys = [("warehouses".to_owned(), Value::from(i64::from(warehouses)))];
-    let shape = |side: &Side, l1i| Shape::of(figure, mix.name(), side, l1i);
-    let sides = |pass: &dyn Fn(Mode, &Points) -> Pass| -> Vec<Side> {
+    let sides = |pass: &dyn Fn(Mode, &Points) -> Pass| -> Vec<NamedPass> {
         let none = [Mode::Serial, Mode::ToCompletion].map(|mode| (mode, "none", &Points::Default));
         let teams = choices.iter().map(|(name, points)| (Mode::Team, *name, points));
-        let side = |(mode, points, profile)| Side {
+        let side = |(mode, points, profile)| NamedPass {
             pass: pass(mode, profile),
             points,
         };
@@ -98,57 +88,54 @@ pub(super) fn transactions(
             passes: vec![side.pass.clone()],
             patient: true,
         };
-        let what = format!("tracing {} {warehouses} {}", figure.case, side.pass.mode.name());
+        let what = format!(
+            "tracing {} {warehouses} {}",
+            out.figure.case,
+            side.pass.mode.name()
+        );
         lab.progress.begin(&what, 1);
         let mut cores = Cores::new(&processors)?;
         let streamed = lab.stream(&job, &mut cores);
         lab.progress.end();
         let wrong: Vec<String> = streamed?.0.into_iter().flat_map(|done| done.wrong).collect();
-        complain(runner, figure.case, &wrong);
+        out.complain(&wrong);
         for ((processor, counts), serial) in processors.iter().zip(cores.counts()).zip(&mut serial) {
-            let shape = shape(&side, Some(processor.l1i));
+            let shape = out.shape(mix.name(), &side, Some(processor.l1i));
             let counted = [PerOperation::of(counts, traced as u64)];
             let rows = counted::rows(&shape, EVENTS, serial, &counted, wrong.is_empty());
             let rows = rows
                 .into_iter()
                 .filter(|row| row.metric != metric::MEMBER_REDUCTION);
-            emit(
-                runner,
-                rows.map(|row| row.with_all(&keys).with("processor", processor.name)),
-            );
+            out.emit(rows.map(|row| row.with_all(&keys).with("processor", processor.name)));
         }
     }
 
     lab.progress
-        .begin(&format!("timing {} {warehouses}", figure.case), 1);
+        .begin(&format!("timing {} {warehouses}", out.figure.case), 1);
     let subject = Subject::load(workload(lab, mix, warehouses), false)?;
     let rounds = lab.choose((50, 5_000));
     let sides = sides(&|mode, points| Pass::timed(mode, members, points, (members, rounds)));
-    timed::contest(&subject, &sides, |side| shape(side, None), &keys, runner)?;
+    timed::contest(&subject, &sides, mix.name(), &keys, out)?;
     lab.progress.end();
     Ok(())
 }
 
 /// Table 4: members that enter and leave the teams of each operation.
-///
-/// # Errors
-/// The store's.
 pub(super) fn team_members(
     lab: &Lab<'_>,
-    figure: &Figure,
     warehouses: i16,
-    runner: &mut Runner<'_>,
+    out: &mut FigureRows<'_, '_>,
 ) -> Result<(), BenchError> {
     let members = terminals(warehouses);
     let rounds = lab.choose((100, 50_000));
-    let side = Side {
+    let side = NamedPass {
         pass: Pass::timed(Mode::Team, members, &Points::Default, (members * 10, rounds)),
         points: "default",
     };
     let done = Subject::load(workload(lab, Mix::Payment, warehouses), false)?.pass(&side.pass)?;
-    complain(runner, figure.case, &done.wrong);
+    out.complain(&done.wrong);
     let ok = done.wrong.is_empty();
-    let shape = Shape::of(figure, Mix::Payment.name(), &side, None);
+    let shape = out.shape(Mix::Payment.name(), &side, None);
     let warehouses = i64::from(warehouses);
     let mut all = (0, 0, 0);
     let mut average = |step: &str, (teams, entered, left): (u64, u64, u64)| {
@@ -159,7 +146,7 @@ pub(super) fn team_members(
                     .with("warehouses", warehouses)
                     .with("teams", teams)
             };
-            emit(runner, row.map(dress));
+            out.emit(row.map(dress));
         }
     };
     for line in done.teams.iter().take(LINES_MAX).filter(|line| line.teams > 0) {
@@ -169,7 +156,7 @@ pub(super) fn team_members(
     average("average", all);
     if let Some(ready) = done.ready {
         let row = shape.measured("ready_members", &[ready], ok);
-        emit(runner, row.map(|row| row.with("warehouses", warehouses)));
+        out.emit(row.map(|row| row.with("warehouses", warehouses)));
     }
     Ok(())
 }

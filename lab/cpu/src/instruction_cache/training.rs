@@ -50,9 +50,6 @@ pub(super) fn simulated(error: InstructionCacheError) -> BenchError {
 
 impl Trained {
     /// Traces one execution.
-    ///
-    /// # Errors
-    /// Those of the lab.
     pub(super) fn trace(lab: &Lab<'_>, operation: Operation) -> Result<Trained, BenchError> {
         let (mode, rounds) = match operation {
             Operation::Fetch => (Mode::Held, FETCHES),
@@ -80,9 +77,6 @@ impl Trained {
     }
 
     /// The points that the usual knee asks for.
-    ///
-    /// # Errors
-    /// A cache that cannot be.
     pub(super) fn by_knee(&self, l1i: L1i) -> Result<Vec<CtxSite>, BenchError> {
         let cache = CodeCache::lru(l1i).map_err(simulated)?;
         let search = Search::sites(Knee::default());
@@ -91,9 +85,6 @@ impl Trained {
     }
 
     /// The points with which a simulated team misses least, found one by one.
-    ///
-    /// # Errors
-    /// A cache that cannot be.
     pub(super) fn by_trial(&self, l1i: L1i) -> Result<Vec<CtxSite>, BenchError> {
         let visits = self.member.visits().iter().filter(|visit| !visit.latched);
         let met: BTreeSet<u64> = visits.map(|visit| visit.site_address).collect();

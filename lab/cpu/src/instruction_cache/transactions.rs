@@ -50,14 +50,14 @@ impl Finished {
 }
 
 /// A terminal and its connection.
-struct Client<'e> {
+struct TerminalClient<'e> {
     terminal: Terminal,
     connection: Box<dyn TpccClient + 'e>,
     /// Transactions so far; stands for the time.
     now: i64,
 }
 
-impl Client<'_> {
+impl TerminalClient<'_> {
     /// Runs one transaction to its end, again as often as others are in the way.
     fn run(&mut self) -> Result<(), TxError> {
         self.now += 1;
@@ -81,9 +81,6 @@ impl Client<'_> {
 }
 
 /// Runs TPC-C until enough transactions have ended.
-///
-/// # Errors
-/// The store's.
 pub(super) fn transactions(
     engine: &CorunTpcc,
     scale: Scale,
@@ -99,8 +96,8 @@ pub(super) fn transactions(
         count: Cell::new(0),
         over: Cell::new(false),
     };
-    let client = |number: usize| -> Result<Client<'_>, TxError> {
-        Ok(Client {
+    let client = |number: usize| -> Result<TerminalClient<'_>, TxError> {
+        Ok(TerminalClient {
             terminal: Terminal::new(scale, mix, SEED, SEED + 1, number),
             connection: engine.client(0)?,
             now: 0,
