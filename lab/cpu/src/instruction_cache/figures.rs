@@ -81,8 +81,8 @@ const TO_ONE_TEAM: ByRun<usize> = (&[1, TEAM], &[1, 2, 3, 4, 5, 6, 7, 8, 9, TEAM
 const TO_EIGHT_TEAMS: ByRun<usize> = (&[2, 20], &[2, 4, 8, 10, 20, 40, 60, 80]);
 
 const SERIAL: (Mode, &str) = (Mode::Serial, "none");
-/// Operations that any client can run, one by one.
-const SINGLE: Sides = &[SERIAL, (Mode::ToCompletion, "none"), (Mode::Team, "trial")];
+/// Of any operation: only fetches can have a team that stays together.
+const ANY_OPERATION: Sides = &[SERIAL, (Mode::ToCompletion, "none"), (Mode::Team, "trial")];
 const TEAMS: Sides = &[SERIAL, (Mode::Team, "trial"), (Mode::Held, "trial")];
 const ALL_MODES: Sides = &[
     SERIAL,
@@ -102,7 +102,7 @@ const FIGURES: &[PaperFigure] = &[
                 Part::Other(operations::footprint),
                 Part::Other(operations::instructions),
                 Part::Other(operations::overlaps),
-                counted(ONE_TEAM, SINGLE, L1I_MISSES, counted::judged_and_today),
+                counted(ONE_TEAM, ANY_OPERATION, L1I_MISSES, counted::judged_and_today),
             ],
         ),
     ),
@@ -180,13 +180,10 @@ pub fn run(
         match &figure.parts {
             Parts::Operations(operations, parts) => {
                 for &operation in lab.choose(*operations) {
-                    let stage = match last
+                    let traced = last
                         .take()
-                        .filter(|stage: &Stage<'_>| stage.operation() == operation)
-                    {
-                        Some(stage) => stage,
-                        None => Stage::new(&lab, operation)?,
-                    };
+                        .filter(|stage: &Stage<'_>| stage.operation() == operation);
+                    let stage = traced.map_or_else(|| Stage::new(&lab, operation), Ok)?;
                     out.complain(&stage.trained.wrong);
                     for part in *parts {
                         match part {
