@@ -3,6 +3,7 @@
 //! Rows run downwards because names are longer than bars are wide, and a phone scrolls down, not sideways.
 
 use super::scale::{Scale, Spacing};
+use super::style::class;
 use super::svg::{Anchor, Svg, text_width};
 use corun_cli::number;
 
@@ -126,7 +127,7 @@ impl Plot for BarPlot {
             );
             let top = middle - BAR_HEIGHT / 2.0;
             svg.rect(
-                &format!("fill-{}", row.series),
+                &class("fill", row.series),
                 (base.min(end), top),
                 ((end - base).abs().max(1.0), BAR_HEIGHT),
                 &tip,

@@ -6,6 +6,7 @@
 //! ```
 
 use super::scale::{Scale, Spacing};
+use super::style::class;
 use super::svg::{Anchor, Svg, text_width};
 use corun_cli::number;
 
@@ -129,7 +130,7 @@ impl Plot for BoxPlot {
                 number::short(q.max)
             );
             svg.rect(
-                &format!("fill-{}", row.series),
+                &class("fill", row.series),
                 (x(q.p25), middle - BOX_HEIGHT / 2.0),
                 ((x(q.p75) - x(q.p25)).max(2.0), BOX_HEIGHT),
                 &tip,
@@ -140,7 +141,7 @@ impl Plot for BoxPlot {
                 (median, middle - BOX_HEIGHT / 2.0),
                 (median, middle + BOX_HEIGHT / 2.0),
             );
-            svg.dot(&format!("ring-{}", row.series), (x(q.max), middle), &tip);
+            svg.dot(&class("ring", row.series), (x(q.max), middle), &tip);
         }
         svg.finish(&self.label)
     }

@@ -3,6 +3,7 @@
 //! Lines without dots, since there are as many points as there are events; what a mark is says its tooltip.
 
 use super::scale::{Scale, Spacing};
+use super::style::class;
 use super::svg::{Anchor, Svg, text_width};
 use corun_cli::number;
 
@@ -100,7 +101,7 @@ impl Plot for CumulativePlot {
                 stairs.push((at, height));
             }
             stairs.push((x.position(end), stairs[stairs.len() - 1].1));
-            svg.polyline(&format!("line-{}", count.colour), &stairs);
+            svg.polyline(&class("line", count.colour), &stairs);
         }
         svg.finish(&format!(
             "{} Ends at {}.",

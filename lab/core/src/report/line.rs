@@ -1,6 +1,7 @@
 //! Lines with dots: one or more series over a common axis, linear or logarithmic either way, with upright marks at values to be seen.
 
 use super::scale::{Scale, Spacing};
+use super::style::class;
 use super::svg::{Anchor, Svg, text_width};
 use corun_cli::number;
 
@@ -153,7 +154,7 @@ impl Plot for LinePlot {
                 .filter(|point| point.0.is_finite() && point.1.is_finite())
                 .map(|point| (x_position(point.0), y.position(point.1)))
                 .collect();
-            svg.polyline(&format!("line-{}", series.colour), &drawn);
+            svg.polyline(&class("line", series.colour), &drawn);
             let finite = series
                 .points
                 .iter()
@@ -167,7 +168,7 @@ impl Plot for LinePlot {
                     number::short(point.1),
                     self.y_axis
                 );
-                svg.dot(&format!("dot-{}", series.colour), *position, &tip);
+                svg.dot(&class("dot", series.colour), *position, &tip);
             }
         }
         svg.finish(&self.label)

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::Plot;
-use super::style::{SERIES_COLOURS, STYLE};
+use super::style::{STYLE, class};
 use super::svg::escape;
 
 /// Width of the drawing for desks, in CSS pixels: what the page's column leaves.
@@ -161,8 +161,8 @@ impl Section {
             for (series, name) in &self.legend {
                 let _ = write!(
                     html,
-                    "<li><i class=\"key-{}\"></i>{}</li>",
-                    series % SERIES_COLOURS,
+                    "<li><i class=\"{}\"></i>{}</li>",
+                    class("key", *series),
                     escape(name)
                 );
             }

@@ -44,6 +44,7 @@ section { background: var(--card); border: 1px solid var(--rule); border-radius:
 .key-0 { background: var(--series-0); } .key-1 { background: var(--series-1); }
 .key-2 { background: var(--series-2); } .key-3 { background: var(--series-3); }
 .key-4 { background: var(--series-4); } .key-5 { background: var(--series-5); }
+.key-again { background-image: repeating-linear-gradient(90deg, transparent 0 3px, var(--card) 3px 5px); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 6px 12px 6px 0; border-bottom: 1px solid var(--rule); vertical-align: top; }
@@ -86,8 +87,39 @@ svg .ring-2 { fill: var(--card); stroke: var(--series-2); stroke-width: 2; }
 svg .ring-3 { fill: var(--card); stroke: var(--series-3); stroke-width: 2; }
 svg .ring-4 { fill: var(--card); stroke: var(--series-4); stroke-width: 2; }
 svg .ring-5 { fill: var(--card); stroke: var(--series-5); stroke-width: 2; }
+svg .line-again { stroke-dasharray: 6 4; } svg .dot-again { fill-opacity: .35; } svg .fill-again { fill-opacity: .55; } svg .ring-again { stroke-dasharray: 3 2; }
 @media print { section, .tile { break-inside: avoid; } }
 ";
 
-/// Series colours the style sheet knows; plots wrap around beyond them.
-pub(super) const SERIES_COLOURS: usize = 6;
+/// Series colours the style sheet knows.
+const SERIES_COLOURS: usize = 6;
+
+/// The classes of a mark (`line`, `dot`, `fill`, `ring`, `key`) of a series. Beyond the last colour they begin again, with dashes and
+/// paler areas.
+pub(super) fn class(mark: &str, series: usize) -> String {
+    let class = format!("{mark}-{}", series % SERIES_COLOURS);
+    if series < SERIES_COLOURS {
+        return class;
+    }
+    format!("{class} {mark}-again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_begin_again_with_dashes_and_all_are_in_the_style_sheet() {
+        assert_eq!(
+            (class("line", 5), class("line", 7)),
+            ("line-5".to_owned(), "line-1 line-again".to_owned())
+        );
+        for mark in ["line", "dot", "fill", "ring", "key"] {
+            for series in 0..8 {
+                for class in class(mark, series).split(' ') {
+                    assert!(STYLE.contains(&format!(".{class} ")), "{class}");
+                }
+            }
+        }
+    }
+}
