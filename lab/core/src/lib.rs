@@ -1,10 +1,12 @@
 //! What every experiment of the lab has in common: contests, their order, rows, records and reports.
 //!
 //! A suite builds [`run::Comparison`]s, which a [`run::Runner`] executes interleaved in an order shuffled anew each round ([`order`])
-//! and turns into [`row::Row`]s; [`record`] keeps them, [`report`] draws them. Nothing here prints: the program does.
+//! and turns into [`row::Row`]s; [`record`] keeps them, [`figures`] selects what of them is shown, [`report`] draws it. Nothing here prints: the program does.
 
 pub mod cpu_time;
 pub mod error;
+pub mod figures;
+mod filter;
 pub mod order;
 pub mod peers;
 pub mod record;

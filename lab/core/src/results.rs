@@ -11,7 +11,6 @@
 //! a machine, no measurement. An entry of the list whose filter finds no row or several rows is an error that names the entry, so that
 //! no number on the page can come from anywhere but one row of one record. It is not a report of a run: [`crate::report`] is.
 
-mod filter;
 mod page;
 mod published;
 mod recorded;

@@ -9,6 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use corun_model::operators::placement::Placement;
 use corun_model::units::Bytes;
 use lab_core::BenchError;
+use lab_core::figures;
 use lab_core::record::Record;
 use lab_core::report::page::Page;
 use lab_core::row::Row;
@@ -252,7 +253,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
     if let (Some(report), Some(path)) = (report, &args.report) {
         let mut facts = facts::facts("measured, simulated or unavailable, as each figure says");
         facts.push(("command".to_owned(), arguments().join(" ")));
-        let page = self::report(&suite_args, &rows, &facts)?;
+        let page = self::report(&suite_args, &rows, &facts).context("this suite draws no figures")?;
         report.finish(&page.render())?;
         out::note(&format!("report: {}", path.display()));
     }
@@ -334,25 +335,19 @@ fn not_built(suite: Suite) -> BenchError {
     ))
 }
 
-/// The figures of a suite that draws some.
-///
-/// # Errors
-/// For a suite that this program was built without.
-fn report(args: &SuiteArgs, rows: &[Row], facts: &[(String, String)]) -> Result<Page, BenchError> {
-    Ok(match args.suite {
+/// The figures of a suite; none of one that draws none.
+fn report(args: &SuiteArgs, rows: &[Row], facts: &[(String, String)]) -> Option<Page> {
+    match args.suite {
         #[cfg(feature = "engine")]
-        Suite::Llc => lab_engine::shared_cache::report::page(rows, facts, args.quick),
+        Suite::Llc => Some(lab_engine::shared_cache::report::page(rows, facts, args.quick)),
         #[cfg(feature = "engine")]
-        Suite::Oltp => lab_engine::transactions::report::page(rows, facts, args.quick),
+        Suite::Oltp => Some(lab_engine::transactions::report::page(rows, facts, args.quick)),
         #[cfg(feature = "postgres")]
-        Suite::HeavyQueue => lab_postgres::heavy_queue::report::page(rows, facts, args.quick),
+        Suite::HeavyQueue => Some(lab_postgres::heavy_queue::report::page(rows, facts, args.quick)),
         #[cfg(feature = "cpu")]
-        Suite::InstructionCache => lab_cpu::instruction_cache::report::page(rows, facts, args.quick),
-        #[cfg(feature = "cpu")]
-        _ => lab_cpu::memory_latency::report::page(rows, facts, args.quick),
-        #[cfg(not(feature = "cpu"))]
-        other => return Err(not_built(other)),
-    })
+        Suite::InstructionCache => Some(lab_cpu::instruction_cache::report::page(rows, facts, args.quick)),
+        other => figures::page(other, rows, facts, args.quick),
+    }
 }
 
 /// Prints rows as they come; columns grow with their widest cell so far, because a suite runs for minutes.

@@ -11,6 +11,8 @@ pub enum Agreement {
     Differs,
     /// Not at all.
     Disagrees,
+    /// The run's spread, or a side against itself, holds what agrees and what does not.
+    Undecided,
 }
 
 impl Agreement {
@@ -30,9 +32,13 @@ impl Agreement {
             value: format!("{} of {}", count(Agreement::Agrees), verdicts.len()),
             name: "statements of the paper hold here".to_owned(),
             note: format!(
-                "{} more in direction, {} not",
+                "{} more in direction, {} not{}",
                 count(Agreement::Differs),
-                count(Agreement::Disagrees)
+                count(Agreement::Disagrees),
+                match count(Agreement::Undecided) {
+                    0 => String::new(),
+                    undecided => format!(", {undecided} undecided"),
+                }
             ),
         }
     }
@@ -69,6 +75,7 @@ impl Finding {
             Agreement::Agrees => "This agrees with the paper.",
             Agreement::Differs => "The direction is the paper's, the size is not.",
             Agreement::Disagrees => "This does not agree with the paper.",
+            Agreement::Undecided => "The spread holds both: this run does not decide it.",
         };
         format!("Paper: {}. Here: {}. {verdict}", self.paper, self.here)
     }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::filter::{Filter, differ};
 use super::published::{Absolute, Entry, Published, Run, Section};
 use super::recorded::Records;
 use super::{PUBLISHED, Problem, RECORDS, REGENERATE, ResultsError};
+use crate::filter::{Filter, differ};
 use crate::row::{Label, Row};
 use crate::stats::Spread;
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::filter::Filter;
+use crate::filter::Filter;
 
 /// The whole list.
 #[derive(Debug, Deserialize)]

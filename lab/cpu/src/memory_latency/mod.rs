@@ -5,7 +5,7 @@
 //!                                                             ├▶ misses    traces into simulated caches
 //!                                                             ├▶ counted   hardware events, where the machine counts them
 //!                                      interference ──────────┤            the shared array of a work-ahead set, simulated
-//!                                                             └▶ rows ─▶ report (with paper: the numbers it is set beside)
+//!                                                             └▶ rows ─▶ lab_core::figures draws them
 //! ```
 //!
 //! Start at [`crate::suites::memory_latency::run`], which names the cases. Nothing here prints.
@@ -19,7 +19,6 @@ pub mod interference;
 pub mod joins;
 pub mod keys;
 pub mod misses;
-pub mod report;
 pub mod sizes;
 pub mod subject;
 pub mod threads;

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use corun_model::progress::Silent;
+use lab_core::figures;
+use lab_core::report::page::Page;
 use lab_core::row::{Label, Row, Value};
 use lab_core::run::Outcome;
 use lab_core::suite::{Suite, SuiteArgs};
-use lab_cpu::memory_latency::report::page;
 
 use crate::run;
 use corun_model::operators::placement::{Placement, place};
@@ -138,6 +139,10 @@ fn misses(rows: &[Row]) {
         assert_eq!(roles("bi2/staged"), ["main", "worker1"]);
         assert_eq!(roles("one/staged/workahead128-backward-spin"), ["main", "helper"]);
     }
+}
+
+fn page(rows: &[Row], facts: &[(String, String)], quick: bool) -> Page {
+    figures::page(Suite::MemoryLatency, rows, facts, quick).expect("the suite has figures")
 }
 
 fn report(rows: &[Row]) {

@@ -2,7 +2,7 @@
 //!
 //! Cases stand in `stands`, the modes they compare in `modes`. Cases of one operator are run together, since they share inputs of
 //! hundreds of megabytes; what no selected case needs is not built. Not here: the operators and inputs ([`crate::memory_latency`]), and
-//! the report ([`crate::memory_latency::report`]).
+//! the report ([`lab_core::figures`]).
 
 mod hash;
 mod index;

@@ -1,4 +1,4 @@
-//! Which rows an entry of the list means: keys of a row, and the values they must have.
+//! Which rows are meant: keys of a row, and the values they must have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,9 +10,9 @@ use crate::row::{Row, Value};
 /// Keys and the values they must have. A row of a control is found only by a filter that names the key `control`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Filter(BTreeMap<String, Wanted>);
+pub(crate) struct Filter(BTreeMap<String, Wanted>);
 
-/// A value, or a list of values one of which will do.
+/// A value, a list of values one of which will do, or a value that the key must not have.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Wanted {
@@ -21,6 +21,7 @@ enum Wanted {
     Number(f64),
     Text(String),
     OneOf(Vec<Wanted>),
+    Not { not: Box<Wanted> },
 }
 
 impl Wanted {
@@ -32,6 +33,7 @@ impl Wanted {
             (Wanted::Number(wanted), Value::Number(value)) => wanted == value,
             (Wanted::Text(wanted), Value::Text(value)) => wanted == value,
             (Wanted::OneOf(wanted), value) => wanted.iter().any(|wanted| wanted.is(value)),
+            (Wanted::Not { not }, value) => !not.is(value),
             _ => false,
         }
     }
@@ -44,6 +46,7 @@ impl fmt::Display for Wanted {
             Wanted::Integer(integer) => write!(f, "{integer}"),
             Wanted::Number(number) => write!(f, "{number}"),
             Wanted::Text(text) => write!(f, "{text:?}"),
+            Wanted::Not { not } => write!(f, "not {not}"),
             Wanted::OneOf(values) => {
                 let values: Vec<String> = values.iter().map(Wanted::to_string).collect();
                 write!(f, "one of [{}]", values.join(", "))
@@ -65,21 +68,21 @@ impl fmt::Display for Filter {
 
 impl Filter {
     /// The filter with the keys of `other`, whose values win.
-    pub(super) fn and(&self, other: &Filter) -> Filter {
+    pub(crate) fn and(&self, other: &Filter) -> Filter {
         let mut both = self.clone();
         both.0.extend(other.0.clone());
         both
     }
 
     /// The filter with a key that must be `value`, unless it has that key already.
-    pub(super) fn or_text(mut self, key: &str, value: &str) -> Filter {
+    pub(crate) fn or_text(mut self, key: &str, value: &str) -> Filter {
         let wanted = || Wanted::Text(value.to_owned());
         self.0.entry(key.to_owned()).or_insert_with(wanted);
         self
     }
 
     /// The filter with nothing but one of its keys.
-    pub(super) fn only(&self, key: &str) -> Filter {
+    pub(crate) fn only(&self, key: &str) -> Filter {
         let keys = self.0.iter().filter(|(name, _)| *name == key);
         Filter(
             keys.map(|(name, wanted)| (name.clone(), wanted.clone()))
@@ -88,15 +91,29 @@ impl Filter {
     }
 
     /// Whether the row has every key with its value.
-    pub(super) fn finds(&self, row: &Row) -> bool {
-        let control = self.0.contains_key("control") || row.parameter("control").is_none();
-        let has = |(key, wanted): (&String, &Wanted)| value(row, key).is_some_and(|value| wanted.is(&value));
-        control && self.0.iter().all(has)
+    pub(crate) fn finds(&self, row: &Row) -> bool {
+        self.is_for_controls(row) && self.has(&|key| value(row, key))
+    }
+
+    /// Whether the row is of no control, or the filter names controls.
+    pub(crate) fn is_for_controls(&self, row: &Row) -> bool {
+        self.0.contains_key("control") || row.parameter("control").is_none()
+    }
+
+    /// Whether every key has its value among these.
+    pub(crate) fn has(&self, value: &dyn Fn(&str) -> Option<Value>) -> bool {
+        let mut keys = self.0.iter();
+        keys.all(|(key, wanted)| value(key).is_some_and(|value| wanted.is(&value)))
+    }
+
+    /// Whether the filter names the key.
+    pub(crate) fn names(&self, key: &str) -> bool {
+        self.0.contains_key(key)
     }
 }
 
 /// The value of a key of a row, be it one that every row has or a parameter.
-fn value(row: &Row, key: &str) -> Option<Value> {
+pub(crate) fn value(row: &Row, key: &str) -> Option<Value> {
     match key {
         "suite" => Some(Value::from(row.suite.as_str())),
         "case" => Some(Value::from(row.case.as_str())),
@@ -109,7 +126,7 @@ fn value(row: &Row, key: &str) -> Option<Value> {
 }
 
 /// The keys in which rows differ, for people: what a filter that finds several rows lacks.
-pub(super) fn differ(rows: &[&Row]) -> String {
+pub(crate) fn differ(rows: &[&Row]) -> String {
     let fixed = ["suite", "case", "metric", "unit", "label", "versus"];
     let parameters = rows.iter().flat_map(|row| row.parameters.iter());
     let keys: BTreeSet<&str> = parameters

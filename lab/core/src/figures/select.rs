@@ -1,0 +1,195 @@
+//! The rows a report, a figure or a plot is made of, and what they say under the names that figures use.
+
+use std::collections::BTreeMap;
+
+use super::spec::{Derive, Pick, Take};
+use super::{expression, words};
+use crate::filter::{self, Filter};
+use crate::row::{Row, Value};
+use crate::stats::Spread;
+
+/// Rows in the order in which they were run.
+#[derive(Clone)]
+pub(super) struct Rows<'r> {
+    derive: &'r BTreeMap<String, Derive>,
+    pub(super) rows: Vec<&'r Row>,
+}
+
+/// A number of a row, with what it may as well be.
+#[derive(Clone, Copy)]
+pub(super) struct Picked<'r> {
+    pub(super) row: &'r Row,
+    pub(super) value: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+impl<'r> Rows<'r> {
+    pub(super) fn new(derive: &'r BTreeMap<String, Derive>, rows: &'r [Row]) -> Rows<'r> {
+        Rows {
+            derive,
+            rows: rows.iter().collect(),
+        }
+    }
+
+    fn only(&self, keep: impl Fn(&Row) -> bool) -> Rows<'r> {
+        let rows = self.rows.iter().copied();
+        Rows {
+            rows: rows.filter(|row| keep(row)).collect(),
+            ..*self
+        }
+    }
+
+    /// One of the rows.
+    pub(super) fn alone(&self, row: &'r Row) -> Rows<'r> {
+        Rows {
+            rows: vec![row],
+            ..*self
+        }
+    }
+
+    /// The rows a filter finds, controls and unavailable ones among them.
+    pub(super) fn all(&self, filter: &Filter) -> Rows<'r> {
+        self.only(|row| filter.has(&|key| self.value(row, key)))
+    }
+
+    /// The rows with numbers that a filter finds; those of controls only if it names them.
+    pub(super) fn of(&self, filter: &Filter) -> Rows<'r> {
+        self.all(filter)
+            .only(|row| row.spread.is_some() && filter.is_for_controls(row))
+    }
+
+    /// The rows for each value of some keys, in the order in which the values come; all of them for no keys.
+    pub(super) fn each(&self, keys: &[String]) -> Vec<Rows<'r>> {
+        let of = |row: &Row| -> Vec<_> { keys.iter().map(|key| self.value(row, key)).collect() };
+        let mut found: Vec<Vec<Option<Value>>> = Vec::new();
+        for row in &self.rows {
+            let values = of(row);
+            if !found.contains(&values) {
+                found.push(values);
+            }
+        }
+        let found = found.iter();
+        found.map(|values| self.only(|row| of(row) == *values)).collect()
+    }
+
+    /// The value of a key, be it the row's own or made of another.
+    pub(super) fn value(&self, row: &Row, key: &str) -> Option<Value> {
+        let Some(derive) = self.derive.get(key) else {
+            return filter::value(row, key);
+        };
+        let mut text = filter::value(row, &derive.of)?.to_string();
+        if !derive.after.is_empty() {
+            text = text.split_once(&derive.after)?.1.to_owned();
+        }
+        for (from, to) in &derive.replace {
+            text = text.replace(from, to);
+        }
+        let words = derive.words.get(&text).or(derive.words.get("*"));
+        Some(Value::Text(words.cloned().unwrap_or(text)))
+    }
+
+    /// A key as a number, or one of the row's own numbers.
+    pub(super) fn number(&self, row: &Row, key: &str) -> Option<f64> {
+        match (key, row.spread) {
+            ("median", Some(spread)) => Some(spread.median),
+            ("n", Some(spread)) => Some(spread.n as f64),
+            _ => row.number(key),
+        }
+    }
+
+    /// Words with a row's values in their gaps.
+    pub(super) fn words(&self, row: &Row, text: &str) -> Option<String> {
+        words::fill(text, &|key, format| self.word(row, key, format))
+    }
+
+    /// What a row has for a gap.
+    pub(super) fn word(&self, row: &Row, key: &str, format: &str) -> Option<String> {
+        match self.value(row, key) {
+            Some(Value::Number(number)) => Some(words::number(number, format)),
+            Some(value) => Some(value.to_string()),
+            None => self.number(row, key).map(|number| words::number(number, format)),
+        }
+    }
+
+    /// The row that a pick takes; of equals the first.
+    pub(super) fn pick(&self, pick: &Pick) -> Option<Picked<'r>> {
+        let found = self.of(&pick.filter);
+        let candidates = found.rows.iter().filter_map(|row| {
+            let picked = self.picked(row, pick)?;
+            let by = match &pick.by {
+                Some(by) => expression::value(by, &|name| self.number(row, name))?,
+                None => picked.value,
+            };
+            Some((by, picked))
+        });
+        let better = |best: (f64, Picked<'r>), other: (f64, Picked<'r>)| match pick.take {
+            Take::Smallest if other.0 < best.0 => other,
+            Take::Largest if other.0 > best.0 => other,
+            _ => best,
+        };
+        candidates.reduce(better).map(|(_, picked)| picked)
+    }
+
+    fn picked(&self, row: &'r Row, pick: &Pick) -> Option<Picked<'r>> {
+        let range = self.range(row)?;
+        let other = match &pick.over {
+            Some(over) => Some(self.range(self.counterpart(row, over)?)?),
+            None => None,
+        };
+        let of = |own: f64, other: Option<f64>| {
+            let names = |name: &str| match name {
+                "median" => Some(own),
+                "other" => other,
+                name => self.number(row, name),
+            };
+            expression::value(pick.of.as_deref().unwrap_or("median"), &names)
+        };
+        let middle = of(range.median, other.map(|other| other.median))?;
+        let ends = |spread: Spread| [spread.min, spread.max];
+        let mut picked = Picked {
+            row,
+            value: middle,
+            low: middle,
+            high: middle,
+        };
+        for own in ends(range) {
+            for other in other.map_or([None; 2], |other| ends(other).map(Some)) {
+                let value = of(own, other)?;
+                picked.low = picked.low.min(value);
+                picked.high = picked.high.max(value);
+            }
+        }
+        Some(picked)
+    }
+
+    /// The row with the same keys but for those of `over`.
+    fn counterpart(&self, row: &Row, over: &Filter) -> Option<&'r Row> {
+        let same = |other: &Row| {
+            let mut parameters = row.parameters.iter().filter(|(key, _)| !over.names(key));
+            (&other.case, &other.metric, other.label) == (&row.case, &row.metric, row.label)
+                && parameters.all(|(key, value)| other.parameter(key) == Some(value))
+        };
+        self.of(over).rows.into_iter().find(|other| same(other))
+    }
+
+    /// What a row's number may as well be: its rounds, and for a ratio what a side against itself differs by.
+    fn range(&self, row: &Row) -> Option<Spread> {
+        let spread = row.spread?;
+        let control = self.rows.iter().find(|other| {
+            other.case == row.case && other.metric == "ratio" && other.parameter("control").is_some()
+        });
+        let noise = control.filter(|_| row.metric == "ratio").and_then(|control| {
+            let ends = (control.number("noise_low"), control.number("noise_high"));
+            ends.0
+                .zip(ends.1)
+                .or(control.spread.map(|spread| (spread.min, spread.max)))
+        });
+        let (low, high) = noise.unwrap_or((1.0, 1.0));
+        Some(Spread {
+            min: spread.min.min(spread.median * low),
+            max: spread.max.max(spread.median * high),
+            ..spread
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! Every figure of every report finds its rows in what was recorded, so that a renamed key cannot empty one unseen.
+
+use std::path::Path;
+
+use super::select::Rows;
+use super::spec::{self, FigureSpec, ReportSpec};
+use super::*;
+use crate::stats::Spread;
+
+/// What was recorded for each report.
+const RECORDED: [(Suite, &[&str]); 1] = [(Suite::MemoryLatency, &["2026-11-21-vm/smt.jsonl"])];
+
+/// Plots of what no recorded machine has: hardware event counters.
+const NOT_RECORDED: [&str; 1] = ["Machine clears a probe that the processor counted, backward and waiting"];
+
+fn recorded(files: &[&str]) -> Vec<Row> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records");
+    let texts = files
+        .iter()
+        .map(|file| std::fs::read_to_string(folder.join(file)).expect("a record"));
+    let texts: Vec<String> = texts.collect();
+    let lines = texts.iter().flat_map(|text| text.lines());
+    lines.map(|line| Row::parse(line).expect("a row")).collect()
+}
+
+fn with_each(check: impl Fn(&ReportSpec, &Rows<'_>)) {
+    for (suite, files) in RECORDED {
+        let (spec, rows) = (spec::of(suite).expect("a report"), recorded(files));
+        check(&spec, &Rows::new(&spec.derive, &rows));
+    }
+}
+
+fn figure(spec: &FigureSpec, rows: &Rows<'_>, nothing_below: f64) {
+    let title = &spec.title;
+    assert!(!rows.rows.is_empty(), "{title}: no rows");
+    let plots = spec.plot.iter().enumerate();
+    for (number, plot) in plots.filter(|(_, plot)| !NOT_RECORDED.contains(&plot.caption.as_str())) {
+        let panels = rows.of(&plot.filter).each(&plot.each);
+        assert!(!panels.is_empty(), "{title}: plot {number} has no rows");
+        assert_eq!(
+            plot.figures(title, rows, &mut Vec::new()).len(),
+            panels.len(),
+            "{title}: plot {number}"
+        );
+        for panel in &panels {
+            for series in &plot.series {
+                let found = panel
+                    .rows
+                    .iter()
+                    .any(|row| series.finds(panel, row) && panel.number(row, &plot.x).is_some());
+                assert!(found, "{title}: no row of plot {number} for {}", series.name);
+            }
+            for level in &plot.level {
+                assert!(
+                    panel.pick(&level.pick).is_some(),
+                    "{title}: no level {}",
+                    level.name
+                );
+            }
+            for row in panel.rows.iter().filter(|_| plot.bars.is_some()) {
+                let label = plot.bars.as_ref().and_then(|bars| panel.words(row, bars));
+                assert!(label.is_some(), "{title}: no name for {}", row.to_json());
+            }
+        }
+    }
+    for column in spec.table.iter().flat_map(|table| &table.column) {
+        let found = rows.of(&column.filter);
+        let shown = found
+            .rows
+            .iter()
+            .any(|row| rows.words(row, &column.text).is_some());
+        assert!(shown, "{title}: no row for the column {}", column.name);
+    }
+    for claim in &spec.claim {
+        for (name, pick) in &claim.values {
+            assert!(
+                rows.pick(pick).is_some(),
+                "{title}: {}: no row for {name}",
+                claim.paper
+            );
+        }
+        assert!(
+            claim.finding(rows, nothing_below).is_some(),
+            "{title}: {}",
+            claim.paper
+        );
+    }
+}
+
+#[test]
+fn every_plot_line_column_and_claim_finds_a_recorded_row() {
+    with_each(|spec, rows| {
+        for spec_figure in &spec.figure {
+            figure(spec_figure, &rows.all(&spec_figure.filter), spec.nothing_below);
+        }
+        for tile in &spec.tile {
+            assert!(tile.tile(rows).is_some(), "{}", tile.name);
+        }
+        assert!(!rows.of(&spec.answers.pick.filter).rows.is_empty());
+    });
+}
+
+#[test]
+fn every_bar_colour_and_every_made_key_is_used_by_a_recorded_row() {
+    with_each(|spec, rows| {
+        for plot in spec.figure.iter().flat_map(|figure| &figure.plot) {
+            for colour in &plot.colours {
+                assert!(
+                    rows.rows.iter().any(|row| colour.finds(rows, row)),
+                    "{}",
+                    colour.name
+                );
+            }
+        }
+        for key in spec.derive.keys() {
+            assert!(
+                rows.rows.iter().any(|row| rows.value(row, key).is_some()),
+                "{key}"
+            );
+        }
+    });
+}
+
+fn ratio(mode: &str, [min, median, max]: [f64; 3]) -> Row {
+    let spread = Spread {
+        n: 5,
+        min,
+        median,
+        max,
+    };
+    let row = Row::measured("smt", "fig6a_index", "ratio", "x", spread, true).versus("serial");
+    row.with("mode", mode)
+}
+
+fn sections(rows: &[Row], quick: bool) -> Vec<String> {
+    let page = page(Suite::MemoryLatency, rows, &[], quick).expect("a page");
+    page.sections
+        .into_iter()
+        .flat_map(|section| section.text)
+        .collect()
+}
+
+/// The sentence about what a bi-threaded traversal adds.
+fn sentence(rows: &[Row]) -> String {
+    sections(rows, false)
+        .into_iter()
+        .next()
+        .expect("claims stand first")
+}
+
+#[test]
+fn a_claim_is_judged_by_its_row_and_told_with_its_spread() {
+    let of = |spread| sentence(&[ratio("bi2/plain", spread)]);
+    assert_eq!(
+        of([1.5, 1.6, 1.7]),
+        "Paper: a bi-threaded traversal adds up to 69 % throughput (section 6.2). Here: it adds 60 % (50 to 70). \
+         This agrees with the paper."
+    );
+    assert!(of([1.1, 1.2, 1.25]).ends_with("The direction is the paper's, the size is not."));
+    assert!(of([0.6, 0.7, 0.8]).contains("Here: it loses 30 % (20 to 40). This does not agree"));
+    assert!(of([0.9, 1.5, 1.7]).ends_with("The spread holds both: this run does not decide it."));
+}
+
+#[test]
+fn what_a_side_against_itself_differs_by_is_not_decided() {
+    let control = ratio("one/plain", [0.8, 1.0, 1.25]).with("control", "a/a");
+    let rows = [ratio("bi2/plain", [1.1, 1.15, 1.2]), control];
+    assert!(sentence(&rows).ends_with("The spread holds both: this run does not decide it."));
+    assert!(sentence(&rows[..1]).ends_with("The direction is the paper's, the size is not."));
+}
+
+#[test]
+fn a_quick_run_states_what_the_paper_says_and_no_agreement() {
+    let (rows, quick) = (recorded(RECORDED[0].1), true);
+    let page = page(Suite::MemoryLatency, &rows, &[], quick).expect("a page");
+    assert!(page.lead.contains("THIS RUN WAS QUICK"));
+    assert!(page.tiles.iter().all(|tile| !tile.name.contains("statements")));
+    let html = page.render();
+    assert!(html.contains("saves up to 33 %"));
+    assert!(!html.contains("Here: ") && !html.contains("agree"), "{html}");
+}
+
+#[test]
+fn a_figure_that_was_not_run_is_not_shown_and_reasons_stand_once() {
+    let gone =
+        |mode: &str| Row::unavailable("smt", "fig6a_index", "ratio", "x", "no counters").with("mode", mode);
+    let text = sections(&[gone("bi2/plain"), gone("two/plain")], false);
+    assert_eq!(text, ["Not measured here: no counters."]);
+    assert!(sections(&[], false).is_empty());
+}
