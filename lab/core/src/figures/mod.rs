@@ -83,7 +83,8 @@ impl ReportSpec {
             .iter()
             .filter(|row| row.answer_ok == Some(false))
             .count();
-        let checked = rows.of(&self.answers.pick.filter).rows.len();
+        let checked = rows.all(&self.answers.pick.filter).rows.into_iter();
+        let checked = checked.filter(|row| row.answer_ok.is_some()).count();
         Tile {
             value: match wrong {
                 0 => "all right".to_owned(),
@@ -170,7 +171,7 @@ fn origin(rows: &Rows<'_>) -> String {
     let reasons: BTreeSet<&str> = gone.map(|row| row.text("reason")).collect();
     if !reasons.is_empty() {
         let reasons: Vec<&str> = reasons.into_iter().collect();
-        text.push(format!("Not measured here: {}.", reasons.join("; ")));
+        text.push(format!("Unavailable here: {}.", reasons.join("; ")));
     }
     text.join(" ")
 }

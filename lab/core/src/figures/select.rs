@@ -79,6 +79,9 @@ impl<'r> Rows<'r> {
             return filter::value(row, key);
         };
         let mut text = filter::value(row, &derive.of)?.to_string();
+        if !derive.before.is_empty() {
+            text = text.split_once(&derive.before)?.0.to_owned();
+        }
         if !derive.after.is_empty() {
             text = text.split_once(&derive.after)?.1.to_owned();
         }
@@ -86,13 +89,16 @@ impl<'r> Rows<'r> {
             text = text.replace(from, to);
         }
         let words = derive.words.get(&text).or(derive.words.get("*"));
-        Some(Value::Text(words.cloned().unwrap_or(text)))
+        let text = words.cloned().unwrap_or(text);
+        (!text.is_empty()).then_some(Value::Text(text))
     }
 
     /// A key as a number, or one of the row's own numbers.
     pub(super) fn number(&self, row: &Row, key: &str) -> Option<f64> {
         match (key, row.spread) {
+            ("min", Some(spread)) => Some(spread.min),
             ("median", Some(spread)) => Some(spread.median),
+            ("max", Some(spread)) => Some(spread.max),
             ("n", Some(spread)) => Some(spread.n as f64),
             _ => row.number(key),
         }
@@ -123,12 +129,26 @@ impl<'r> Rows<'r> {
             };
             Some((by, picked))
         });
+        let candidates: Vec<(f64, Picked<'r>)> = candidates.collect();
+        let count = candidates.len() as f64;
         let better = |best: (f64, Picked<'r>), other: (f64, Picked<'r>)| match pick.take {
             Take::Smallest if other.0 < best.0 => other,
             Take::Largest if other.0 > best.0 => other,
             _ => best,
         };
-        candidates.reduce(better).map(|(_, picked)| picked)
+        let mean = |number: fn(&Picked<'r>) -> f64| {
+            candidates.iter().map(|(_, picked)| number(picked)).sum::<f64>() / count
+        };
+        let picked = candidates.iter().copied().reduce(better)?.1;
+        Some(match pick.take {
+            Take::Mean => Picked {
+                value: mean(|picked| picked.value),
+                low: mean(|picked| picked.low),
+                high: mean(|picked| picked.high),
+                ..picked
+            },
+            _ => picked,
+        })
     }
 
     fn picked(&self, row: &'r Row, pick: &Pick) -> Option<Picked<'r>> {

@@ -40,11 +40,13 @@ pub(super) struct ReportSpec {
     _like: Table,
 }
 
-/// A key made of the text of another: what stands after some text, then replaced, then in other words, of which `*` is for the rest.
+/// A key made of the text of another: what stands before or after some text, then replaced, then in other words, of which `*` is for the rest.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Derive {
     pub(super) of: String,
+    #[serde(default)]
+    pub(super) before: String,
     #[serde(default)]
     pub(super) after: String,
     #[serde(default)]
@@ -92,6 +94,8 @@ pub(super) enum Take {
     First,
     Smallest,
     Largest,
+    /// All of them: the mean of their numbers, and the first one's keys.
+    Mean,
 }
 
 /// A card.
@@ -133,21 +137,33 @@ pub(super) struct PlotSpec {
     /// Stands behind a bar's number.
     #[serde(default)]
     pub(super) unit: String,
+    /// Whether rows of controls are bars, too.
+    #[serde(default)]
+    pub(super) controls: bool,
+    /// Whether the paper's value stands under a bar whose row has one.
+    #[serde(default)]
+    pub(super) paper: bool,
     /// Where bars begin.
     #[serde(default)]
     pub(super) base: f64,
     /// The colours of bars; the first that fits is a bar's.
     #[serde(default)]
     pub(super) colours: Vec<SeriesSpec>,
-    /// The key along the lines.
+    /// What lies along the lines.
     #[serde(default)]
     pub(super) x: String,
     #[serde(default)]
     pub(super) x_axis: String,
     #[serde(default)]
     pub(super) x_log: bool,
+    /// Exactly these ticks along the lines, or round ones.
+    #[serde(default)]
+    pub(super) x_ticks: Option<Vec<f64>>,
     #[serde(default)]
     pub(super) series: Vec<SeriesSpec>,
+    /// Instead of `series`: the name of the line a row belongs to.
+    #[serde(default)]
+    pub(super) by: Option<String>,
     /// Level lines.
     #[serde(default)]
     pub(super) level: Vec<LevelSpec>,
@@ -220,6 +236,7 @@ pub(super) struct ClaimSpec {
 pub(super) fn of(suite: Suite) -> Option<ReportSpec> {
     let text = match suite {
         Suite::MemoryLatency => include_str!("memory_latency.toml"),
+        Suite::HeavyQueue => include_str!("heavy_queue.toml"),
         _ => return None,
     };
     let spec = parse(text);
@@ -260,11 +277,12 @@ fn merge(value: &mut Value, likes: &Table) {
     }
 }
 
-/// Adds what `table` lacks, in tables within it as well.
+/// Adds what `table` lacks, in tables within it as well, and puts what lists lack in front.
 fn fill_in(table: &mut Table, like: &Value) {
     for (key, value) in like.as_table().into_iter().flatten() {
         match (table.get_mut(key), value) {
             (Some(Value::Table(own)), value) => fill_in(own, value),
+            (Some(Value::Array(own)), Value::Array(value)) => drop(own.splice(0..0, value.iter().cloned())),
             (Some(_), _) => {}
             (None, _) => {
                 table.insert(key.clone(), value.clone());

@@ -28,7 +28,6 @@ pub mod keys;
 pub mod matrix;
 pub mod order;
 pub mod query;
-pub mod report;
 pub mod sides;
 pub mod sim;
 pub mod sizes;

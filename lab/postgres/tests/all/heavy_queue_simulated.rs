@@ -1,9 +1,9 @@
 //! The simulated cases of the suite `heavy-queue`, quickly: TPC-H in two caches under cachegrind, answers checked, and rows that say what is left out.
 
 use corun_model::progress::Silent;
+use lab_core::figures;
 use lab_core::row::{Label, Row};
 use lab_core::suite::{Suite, SuiteArgs};
-use lab_postgres::heavy_queue::report::page;
 use lab_postgres::heavy_queue::sim::{CASES, TPCH};
 
 use crate::run;
@@ -25,7 +25,8 @@ fn a_quick_run_counts_one_query_and_says_that_traces_take_minutes() {
     for row in rows.iter().filter(unavailable) {
         assert!(!row.text("reason").is_empty(), "{row:?}");
     }
-    let html = page(&rows, &[], true).render();
+    let page = figures::page(Suite::HeavyQueue, &rows, &[], true);
+    let html = page.expect("the suite has figures").render();
     assert!(html.contains("Unavailable here: "));
     // Without PostgreSQL or valgrind nothing else is there.
     let counted: Vec<&Row> = rows

@@ -32,7 +32,6 @@ pub mod figures;
 pub mod lab;
 pub mod order;
 pub mod platform;
-pub mod report;
 pub mod studio;
 pub mod tpch;
 
