@@ -1,6 +1,6 @@
 //! How rows are written and read, column after column.
 //!
-//! A place where rows are kept implements [`ColumnWriter`] and [`ColumnReader`]. A row's `write` and `read`, which [`super::tables`]
+//! A place where rows are kept implements [`ColumnWriter`] and [`ColumnReader`]. A row's `write` and `read`, which `tables!`
 //! derives from a list of columns, call them with all columns in order. Nothing is dispatched at run time: every kind of row has code of its
 //! own for every place.
 //!
