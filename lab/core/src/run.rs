@@ -135,6 +135,11 @@ impl Plan {
         }
     }
 
+    /// Whether it has pairs enough to say that a side is not slower than another.
+    pub fn claims(&self) -> bool {
+        self.pairs_max >= PAIRS_NEAR_ONE
+    }
+
     /// The plan of `--quick` and `--repetitions`.
     pub fn from_arguments(quick: bool, repetitions: Option<usize>) -> Plan {
         let plan = if quick { Plan::quick() } else { Plan::standard() };
@@ -369,7 +374,7 @@ impl<'r> Runner<'r> {
             let ok = track.wrong.is_none() && tracks[subject].wrong.is_none();
             let mut row = Row::measured(suite, case, "ratio", "x", spread, ok).versus(&side.name);
             row = with_engine(row, comparison.subject);
-            if self.plan.pairs_max >= PAIRS_NEAR_ONE {
+            if self.plan.claims() {
                 row = row.with("verdict", not_slower(&ratios, &aa).as_str());
             }
             self.emit_checked(row);

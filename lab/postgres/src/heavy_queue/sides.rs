@@ -20,8 +20,8 @@ use crate::key_ranges::ground::Ground;
 use crate::key_ranges::target::launch;
 use crate::pooler::address::Address;
 use crate::pooler::guarded::Guarded;
-use crate::pooler::sides::Gone;
 use crate::pooler::text;
+use lab_core::contest::Gone;
 use lab_core::error::BenchError;
 
 /// What the proxy's heavy queue is told.

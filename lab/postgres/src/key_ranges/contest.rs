@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::SUITE;
 use super::case::Case;
+use super::rows::METRICS;
 use super::target::{Target, gone};
 use super::ways::{Kind, LineUp, Plain, Split};
 use super::work::{Measured, Turn, Work};
-use crate::pooler::turns::{self, Compared};
 use corun_model::progress::Progress;
+use lab_core::contest::{Contest, ContestResult, SideResult};
 use lab_core::error::BenchError;
 use lab_core::run::Plan;
 
@@ -18,11 +19,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Sides that others are shown beside. A comparison with them does not go on until it is decided: it is with what `auto` and `range`
 /// replace that nothing may be slower.
 const REFERENCES: [&str; 3] = ["direct", "constant", "parallel"];
-
-/// What a side gave.
-pub type Track = turns::Track<Measured>;
-/// What all sides gave.
-pub type Tracks = turns::Tracks<Measured>;
 
 /// How a case is run.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +32,7 @@ pub struct How {
 /// Runs a case.
 ///
 /// # Errors
-/// When the server is gone. What a side failed at is in its track.
+/// When the server is gone. What a side failed at is in its result.
 pub fn run(
     case: &Case,
     line_up: &LineUp,
@@ -44,80 +40,70 @@ pub fn run(
     work: &mut dyn Work,
     how: How,
     progress: &dyn Progress,
-) -> Result<Tracks, BenchError> {
-    let compared = Compared {
-        pairs: line_up
-            .pairs
-            .iter()
-            .filter(|pair| !REFERENCES.contains(&pair.versus))
-            .map(|pair| (pair.subject, pair.other))
-            .collect(),
-        control: line_up.control,
+) -> Result<ContestResult<Measured>, BenchError> {
+    let decided = line_up
+        .pairs
+        .iter()
+        .filter(|pair| !REFERENCES.contains(&pair.versus))
+        .map(|pair| (pair.subject, pair.other));
+    let decided: Vec<(usize, usize)> = decided.collect();
+    let contest = Contest {
+        name: &case.name(),
+        pairs: &decided,
+        controls: &[line_up.control],
+        metric: &METRICS[0],
+        plan: how.plan,
     };
     progress.begin(
         &format!("{SUITE} {}: comparing answers", case.name()),
         targets.len() as u64,
     );
-    let mut tracks: Vec<Track> = Vec::with_capacity(targets.len());
+    let mut known = Vec::with_capacity(targets.len());
     for target in targets.iter() {
-        let mut track = Track {
+        let mut side = SideResult {
             gone: target.gone().cloned(),
-            ..Track::default()
+            ..SideResult::default()
         };
-        look(target, work, !how.quick, &mut track);
-        tracks.push(track);
+        look(target, work, !how.quick, &mut side);
+        known.push(side);
         progress.advance(1);
     }
     progress.begin(&format!("{SUITE} {}", case.name()), how.plan.repetitions as u64);
-    let rate = |round: &Measured| Some(round.tps);
-    let mut tracks = turns::take(
-        &case.name(),
-        tracks,
-        &compared,
-        how.plan,
-        progress,
-        rate,
-        |place, round| {
-            if !how.quick {
-                std::thread::sleep(PAUSE);
-            }
-            let target = &mut targets[place];
-            let turn = Turn {
-                clients: case.clients,
-                quick: how.quick,
-                seed: round + 1,
-                plain: match target.spec.kind {
-                    Kind::Direct(plain) => plain,
-                    Kind::Corun(_) => Plain::Usual,
-                },
-            };
-            let measured = counted(target, work, turn);
-            // A proxy that has ended says more than what its clients saw of that.
-            let alive = target.alive();
-            alive.and(measured).map_err(|error| gone(&target.spec, &error))
-        },
-    );
+    let mut result = contest.run(known, progress, |place, round| {
+        if !how.quick {
+            std::thread::sleep(PAUSE);
+        }
+        let target = &mut targets[place];
+        let turn = Turn {
+            clients: case.clients,
+            quick: how.quick,
+            seed: round + 1,
+            plain: match target.spec.kind {
+                Kind::Direct(plain) => plain,
+                Kind::Corun(_) => Plain::Usual,
+            },
+        };
+        let measured = counted(target, work, turn);
+        // A proxy that has ended says more than what its clients saw of that.
+        let alive = target.alive();
+        alive.and(measured).map_err(|error| gone(&target.spec, &error))
+    });
     progress.end();
-    for (target, track) in targets.iter().zip(&mut tracks.sides) {
-        look(target, work, false, track);
-        if must_split(target)
-            && track
-                .values(|round| round.in_parts_percent)
-                .iter()
-                .all(|&part| part == 0.0)
-        {
-            track
-                .wrong
+    for (target, side) in targets.iter().zip(&mut result.sides) {
+        look(target, work, false, side);
+        let in_parts = side.values(|round| round.in_parts_percent);
+        if must_split(target) && in_parts.iter().all(|&part| part == 0.0) {
+            side.wrong
                 .get_or_insert_with(|| "no query ran in parts".to_owned());
         }
     }
     if let Some(wrong) = work.close()? {
         // Whose turn it was cannot be told: all sides wrote the same tables.
-        for track in &mut tracks.sides {
-            track.wrong.get_or_insert_with(|| wrong.clone());
+        for side in &mut result.sides {
+            side.wrong.get_or_insert_with(|| wrong.clone());
         }
     }
-    Ok(tracks)
+    Ok(result)
 }
 
 /// Lets so many clients of each side do a little, so that all its connections are there.
@@ -160,15 +146,15 @@ fn counted(
 }
 
 /// Compares a side's answers, unless it is gone.
-fn look(target: &Target, work: &mut dyn Work, thorough: bool, track: &mut Track) {
-    if track.gone.is_some() {
+fn look(target: &Target, work: &mut dyn Work, thorough: bool, side: &mut SideResult<Measured>) {
+    if side.gone.is_some() {
         return;
     }
     let compared = target
         .address()
         .and_then(|address| work.compare(address, thorough));
     match compared {
-        Ok(wrong) => track.wrong = track.wrong.take().or(wrong),
-        Err(error) => track.gone = Some(gone(&target.spec, &error)),
+        Ok(wrong) => side.wrong = side.wrong.take().or(wrong),
+        Err(error) => side.gone = Some(gone(&target.spec, &error)),
     }
 }

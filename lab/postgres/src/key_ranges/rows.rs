@@ -2,44 +2,21 @@
 
 use super::SUITE;
 use super::case::Case;
-use super::contest::Tracks;
-use super::ways::LineUp;
+use super::ways::{LineUp, Spec};
 use super::work::Measured;
-use crate::pooler::sheet::{Metric, Named, Sheet, TPS, Versus};
-use lab_core::row::{Row, Value};
+use crate::pooler::TPS;
+use lab_core::contest::{ContestResult, Gone};
+use lab_core::metric::{CaseRows, MetricSpec, SideKeys, Versus};
+use lab_core::row::Value;
 use lab_core::run::Runner;
 
-const METRICS: [Metric<Measured>; 5] = [
-    Metric {
-        name: TPS,
-        unit: "1/s",
-        read: |round| Some(round.tps),
-        higher: true,
-    },
-    Metric {
-        name: "latency_ms",
-        unit: "ms",
-        read: |round| Some(round.latency_ms),
-        higher: false,
-    },
-    Metric {
-        name: "p99_ms",
-        unit: "ms",
-        read: |round| Some(round.p99_ms),
-        higher: false,
-    },
-    Metric {
-        name: "best_sellers_latency_ms",
-        unit: "ms",
-        read: |round| round.best_sellers_ms,
-        higher: false,
-    },
-    Metric {
-        name: "in_parts_percent",
-        unit: "percent",
-        read: |round| round.in_parts_percent,
-        higher: true,
-    },
+/// What is read from a turn.
+pub const METRICS: [MetricSpec<Measured>; 5] = [
+    MetricSpec::higher(TPS, "1/s", |turn| Some(turn.tps)),
+    MetricSpec::lower("latency_ms", "ms", |turn| Some(turn.latency_ms)),
+    MetricSpec::lower("p99_ms", "ms", |turn| Some(turn.p99_ms)),
+    MetricSpec::lower("best_sellers_latency_ms", "ms", |turn| turn.best_sellers_ms),
+    MetricSpec::higher("in_parts_percent", "percent", |turn| turn.in_parts_percent),
 ];
 
 /// Emits the rows of a case and notes what failed. `parameters` are those beside the case's own.
@@ -47,41 +24,42 @@ pub fn emit(
     case: &Case,
     parameters: &[(String, Value)],
     line_up: &LineUp,
-    tracks: &Tracks,
+    result: &ContestResult<Measured>,
     runner: &mut Runner<'_>,
 ) {
-    let parameters = [case.parameters(), parameters.to_vec()].concat();
-    let sides: Vec<Named> = line_up
-        .sides
-        .iter()
-        .map(|spec| Named {
-            name: spec.name.clone(),
-            parameters: spec.parameters(),
-        })
-        .collect();
-    let pairs: Vec<Versus<'_>> = line_up
-        .pairs
-        .iter()
-        .map(|pair| Versus {
-            subject: pair.subject,
-            other: pair.other,
-            versus: pair.versus,
-        })
-        .collect();
-    let sheet = Sheet {
-        suite: SUITE,
-        case: &case.name(),
-        parameters: &parameters,
-        metrics: &METRICS,
-    };
-    sheet.emit(&sides, tracks, &pairs, line_up.control, runner);
+    let sides = line_up.sides.iter().map(|spec| keys(case, parameters, spec));
+    let sides: Vec<SideKeys> = sides.collect();
+    let comparisons = line_up.pairs.iter().map(|pair| Versus {
+        subject: pair.subject,
+        other: pair.other,
+        versus: pair.versus.to_owned(),
+        keys: vec![("other".to_owned(), Value::from(sides[pair.other].name.as_str()))],
+        verdict: runner.plan().claims(),
+    });
+    let comparisons: Vec<Versus> = comparisons.collect();
+    rows(&case.name()).emit(&sides, result, &comparisons, runner);
 }
 
 /// Rows of cases that cannot be run here at all: one for each side.
 pub fn unavailable(case: &Case, line_up: &LineUp, reason: &str, runner: &mut Runner<'_>) {
     for spec in &line_up.sides {
-        let row = Row::unavailable(SUITE, &case.name(), TPS, "1/s", reason);
-        runner.emit_checked(row.with_all(&spec.parameters()).with_all(&case.parameters()));
+        let gone = Gone::Unavailable(reason.to_owned());
+        rows(&case.name()).missing(&keys(case, &[], spec), &gone, runner);
+    }
+}
+
+fn rows(case: &str) -> CaseRows<'_, Measured> {
+    CaseRows {
+        suite: SUITE,
+        case,
+        metrics: &METRICS,
+    }
+}
+
+fn keys(case: &Case, parameters: &[(String, Value)], spec: &Spec) -> SideKeys {
+    SideKeys {
+        name: spec.name.clone(),
+        keys: [spec.parameters(), case.parameters(), parameters.to_vec()].concat(),
     }
 }
 
@@ -89,13 +67,12 @@ pub fn unavailable(case: &Case, line_up: &LineUp, reason: &str, runner: &mut Run
 mod tests {
     use super::*;
     use crate::key_ranges::case::Family;
-    use crate::key_ranges::contest::Track;
-    use crate::pooler::sides::Gone;
     use corun_model::progress::Silent;
-    use lab_core::row::Label;
+    use lab_core::contest::SideResult;
+    use lab_core::row::{Label, Row};
     use lab_core::run::Plan;
 
-    fn track(tps: f64) -> Track {
+    fn side(tps: f64) -> SideResult<Measured> {
         let round = Measured {
             tps,
             latency_ms: 1e3 / tps,
@@ -103,13 +80,13 @@ mod tests {
             best_sellers_ms: None,
             in_parts_percent: None,
         };
-        Track {
+        SideResult {
             rounds: vec![Some(round); 5],
-            ..Track::default()
+            ..SideResult::default()
         }
     }
 
-    fn rows(tracks: &Tracks) -> (Vec<Row>, Vec<String>) {
+    fn rows_of(result: &ContestResult<Measured>) -> (Vec<Row>, Vec<String>) {
         let mut rows = Vec::new();
         let mut take = |row| rows.push(row);
         let mut runner = Runner::new(Plan::standard(), &mut take, &Silent);
@@ -118,18 +95,18 @@ mod tests {
             clients: 8,
         };
         let parameters = [("scale".to_owned(), Value::from(1usize))];
-        emit(&case, &parameters, &LineUp::copies(), tracks, &mut runner);
+        emit(&case, &parameters, &LineUp::copies(), result, &mut runner);
         let failures = runner.finish().failures;
         (rows, failures)
     }
 
     #[test]
     fn rows_have_the_stable_keys() {
-        let tracks = Tracks {
-            sides: vec![track(100.0), track(200.0), track(300.0)],
-            control: track(100.0),
+        let result = ContestResult {
+            sides: vec![side(100.0), side(200.0), side(300.0)],
+            controls: vec![(0, side(100.0))],
         };
-        let (rows, failures) = rows(&tracks);
+        let (rows, failures) = rows_of(&result);
         assert!(failures.is_empty(), "{failures:?}");
         for row in &rows {
             for key in ["figure", "target", "workload", "dispatch", "split"] {
@@ -153,21 +130,21 @@ mod tests {
 
     #[test]
     fn our_failures_fail_the_run_and_missing_programs_do_not() {
-        let gone = |gone| Track {
+        let gone = |gone| SideResult {
             gone: Some(gone),
-            ..Track::default()
+            ..SideResult::default()
         };
-        let mut wrong = track(300.0);
+        let mut wrong = side(300.0);
         wrong.wrong = Some("row 7 differs".to_owned());
-        let tracks = Tracks {
+        let result = ContestResult {
             sides: vec![
                 gone(Gone::Unavailable("not built".to_owned())),
                 gone(Gone::Failed("it ended".to_owned())),
                 wrong,
             ],
-            control: Track::default(),
+            controls: vec![(0, SideResult::default())],
         };
-        let (rows, failures) = rows(&tracks);
+        let (rows, failures) = rows_of(&result);
         assert_eq!(failures.len(), 2, "{failures:?}");
         assert!(failures[0].contains("it ended") && failures[1].contains("row 7"));
         let unavailable = rows.iter().filter(|row| row.label == Label::Unavailable);

@@ -9,8 +9,9 @@ use super::ways::{Kind, Spec, Split};
 use crate::pooler::address::{Address, Transport, free_port};
 use crate::pooler::client::Client;
 use crate::pooler::guarded::{Guarded, Signal, command};
-use crate::pooler::sides::{CORUN, Gone};
+use crate::pooler::sides::CORUN;
 use crate::pooler::{configuration as poolers, failed, text};
+use lab_core::contest::Gone;
 use lab_core::error::BenchError;
 
 /// Longest wait for a proxy that starts.

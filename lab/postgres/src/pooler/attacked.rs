@@ -18,12 +18,12 @@ use super::case::Case;
 use super::client::{Client, Stream, message, parsed};
 use super::contest::{Compared, seconds};
 use super::pgbench::{self, Duty, GRACE, Load, Protocol, Script};
-use super::rows::{named, versus};
-use super::sheet::{Metric, Named, Sheet, TPS};
-use super::sides::{Gone, Kind, Side, Spec, standard};
-use super::{SUITE, failed, text, turns};
+use super::rows;
+use super::sides::{Kind, Side, Spec, standard};
+use super::{TPS, failed, text};
+use lab_core::contest::{Contest, Gone, SideResult};
 use lab_core::error::BenchError;
-use lab_core::row::Value;
+use lab_core::metric::MetricSpec;
 use lab_core::run::{Plan, Runner};
 
 /// What the one client does.
@@ -221,40 +221,20 @@ struct Measured {
     growth_bytes: Option<f64>,
 }
 
-const METRICS: [Metric<Measured>; 8] = [
-    metric(TPS, "1/s", |turn| Some(turn.beside.tps), true),
-    metric(
-        "kept_percent",
-        "%",
-        |turn| Some(100.0 * turn.beside.tps / turn.alone.tps),
-        true,
-    ),
-    metric("p50_us", "us", |turn| Some(turn.beside.p50_us), false),
-    metric("p99_us", "us", |turn| Some(turn.beside.p99_us), false),
-    metric(
-        "p99_growth",
-        "x",
-        |turn| Some(turn.beside.p99_us / turn.alone.p99_us),
-        false,
-    ),
-    metric("attack_s", "s", |turn| Some(turn.attack_s), false),
-    metric("attack_cpu_ms", "ms", |turn| turn.cpu_ms, false),
-    metric("rss_growth_bytes", "bytes", |turn| turn.growth_bytes, false),
+const METRICS: [MetricSpec<Measured>; 8] = [
+    MetricSpec::higher(TPS, "1/s", |turn| Some(turn.beside.tps)),
+    MetricSpec::higher("kept_percent", "%", |turn| {
+        Some(100.0 * turn.beside.tps / turn.alone.tps)
+    }),
+    MetricSpec::lower("p50_us", "us", |turn| Some(turn.beside.p50_us)),
+    MetricSpec::lower("p99_us", "us", |turn| Some(turn.beside.p99_us)),
+    MetricSpec::lower("p99_growth", "x", |turn| {
+        Some(turn.beside.p99_us / turn.alone.p99_us)
+    }),
+    MetricSpec::lower("attack_s", "s", |turn| Some(turn.attack_s)),
+    MetricSpec::lower("attack_cpu_ms", "ms", |turn| turn.cpu_ms),
+    MetricSpec::lower("rss_growth_bytes", "bytes", |turn| turn.growth_bytes),
 ];
-
-const fn metric(
-    name: &'static str,
-    unit: &'static str,
-    read: fn(&Measured) -> Option<f64>,
-    higher: bool,
-) -> Metric<Measured> {
-    Metric {
-        name,
-        unit,
-        read,
-        higher,
-    }
-}
 
 /// Runs the case and emits its rows.
 ///
@@ -277,12 +257,12 @@ pub fn run(
     let specs: Vec<Spec> = standard(bed).into_iter().filter(wanted).collect();
     let start = |spec: &Spec| Side::start(spec.clone(), bed, case.transport, 1);
     let mut sides: Vec<Side> = specs.iter().map(start).collect();
-    let tracks = sides.iter().map(|side| turns::Track {
+    let known = sides.iter().map(|side| SideResult {
         wrong: side.wrong.clone(),
         gone: side.gone().cloned(),
         rounds: Vec::new(),
     });
-    let tracks = tracks.collect();
+    let known = known.collect();
     let compared = Compared::of(&specs);
     let plan = Plan {
         warmups: 0,
@@ -290,34 +270,22 @@ pub fn run(
         pairs_max: runner.plan().repetitions,
         ..runner.plan()
     };
+    let contest = Contest {
+        name: &case.name(),
+        pairs: &compared.pairs,
+        controls: &[compared.control],
+        metric: &METRICS[0],
+        plan,
+    };
     let folder = bed.folder("pgbench")?;
     let progress = runner.progress();
     progress.begin(&format!("proxy {}", case.name()), plan.repetitions as u64);
-    let rate = |turn: &Measured| Some(turn.beside.tps);
-    let tracks = turns::take(
-        &case.name(),
-        tracks,
-        &compared,
-        plan,
-        progress,
-        rate,
-        |place, round| {
-            let turn = turn(case, attack, bed, &mut sides[place], &folder, quick, round);
-            turn.map_err(|error| sides[place].spec.gone(text(&error)))
-        },
-    );
+    let result = contest.run(known, progress, |place, round| {
+        let turn = turn(case, attack, bed, &mut sides[place], &folder, quick, round);
+        turn.map_err(|error| sides[place].spec.gone(text(&error)))
+    });
     progress.end();
-    let mut parameters = case.parameters();
-    parameters.push(("scale".to_owned(), Value::from(bed.scale())));
-    let sides: Vec<Named> = specs.iter().map(named).collect();
-    let pairs = versus(&specs, &compared);
-    let sheet = Sheet {
-        suite: SUITE,
-        case: &case.name(),
-        parameters: &parameters,
-        metrics: &METRICS,
-    };
-    sheet.emit(&sides, &tracks, &pairs, compared.control, runner);
+    rows::emit(case, bed.scale(), &specs, &compared, &METRICS, &result, runner);
     Ok(())
 }
 

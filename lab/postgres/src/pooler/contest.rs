@@ -7,18 +7,18 @@
 //!
 //! pgbench, server and pooler share all CPUs, as they would; nothing is bound here.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use super::bed::Bed;
 use super::case::{Case, Work};
 use super::pgbench::{self, Load, Script};
-use super::sides::{Gone, Kind, Side, Spec};
+use super::rows::METRICS;
+use super::sides::{Kind, Side, Spec};
 use super::text;
 use super::transfers::Books;
-use super::turns;
-pub use super::turns::{Compared, ratios};
 use corun_model::progress::Progress;
+use lab_core::contest::{Contest, ContestResult, Gone, SideResult};
 use lab_core::error::BenchError;
 use lab_core::run::Plan;
 
@@ -37,10 +37,14 @@ pub struct Measured {
     pub rss_bytes: Option<f64>,
 }
 
-/// What a side gave.
-pub type Track = turns::Track<Measured>;
-/// What all sides gave.
-pub type Tracks = turns::Tracks<Measured>;
+/// What is compared with what, by places among the sides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compared {
+    /// Subject and other.
+    pub pairs: Vec<(usize, usize)>,
+    /// The side that runs twice a round.
+    pub control: usize,
+}
 
 impl Compared {
     /// Each further way of corun with the first, and the first with everything that is not corun.
@@ -66,7 +70,7 @@ pub fn seconds(quick: bool, clients: usize) -> usize {
 /// Runs a case.
 ///
 /// # Errors
-/// When files cannot be written or the server is gone. What a side failed at is in its track.
+/// When files cannot be written or the server is gone. What a side failed at is in its result.
 pub fn run(
     case: &Case,
     bed: &Bed,
@@ -75,13 +79,13 @@ pub fn run(
     quick: bool,
     plan: Plan,
     progress: &dyn Progress,
-) -> Result<Tracks, BenchError> {
+) -> Result<ContestResult<Measured>, BenchError> {
     let script = match case.work {
         Work::Transfers => Script::TpcB,
         Work::Mixed(literals) => Script::Files(bed.scripts(literals)?),
         Work::Select | Work::Storm | Work::Idle | Work::Attacked(_) => Script::SelectOnly,
     };
-    let tracks = sides.iter().map(|side| Track {
+    let known = sides.iter().map(|side| SideResult {
         wrong: side.wrong.clone(),
         gone: match side.spec.lacks(case.protocol, case.transport) {
             Some(reason) => Some(Gone::Unavailable(reason)),
@@ -89,101 +93,76 @@ pub fn run(
         },
         rounds: Vec::new(),
     });
-    let tracks: Vec<Track> = tracks.collect();
-    let mut contest = Contest {
-        case,
-        bed,
-        folder: bed.folder("pgbench")?,
-        load: Load {
-            script,
-            protocol: case.protocol,
-            clients: case.clients,
-            duty: pgbench::Duty::Seconds(seconds(quick, case.clients)),
-            reconnect: case.work == Work::Storm,
-            options: String::new(),
-            grace: pgbench::GRACE,
-        },
-        pause: !quick,
-        sides,
+    let known = known.collect();
+    let folder = bed.folder("pgbench")?;
+    let load = Load {
+        script,
+        protocol: case.protocol,
+        clients: case.clients,
+        duty: pgbench::Duty::Seconds(seconds(quick, case.clients)),
+        reconnect: case.work == Work::Storm,
+        options: String::new(),
+        grace: pgbench::GRACE,
+    };
+    let contest = Contest {
+        name: &case.name(),
+        pairs: &compared.pairs,
+        controls: &[compared.control],
+        metric: &METRICS[0],
+        plan,
     };
     progress.begin(&format!("proxy {}", case.name()), plan.repetitions as u64);
-    let rate = |round: &Measured| Some(round.tps);
-    let mut tracks = turns::take(
-        &case.name(),
-        tracks,
-        compared,
-        plan,
-        progress,
-        rate,
-        |place, round| contest.turn(place, round),
-    );
-    progress.end();
-    contest.compare(&mut tracks.sides);
-    Ok(tracks)
-}
-
-struct Contest<'c> {
-    case: &'c Case,
-    bed: &'c Bed,
-    folder: PathBuf,
-    load: Load,
-    pause: bool,
-    sides: &'c mut [Side],
-}
-
-impl Contest<'_> {
-    fn turn(&mut self, place: usize, round: usize) -> turns::Turn<Measured> {
-        if self.pause {
+    let mut result = contest.run(known, progress, |place, round| {
+        if !quick {
             // The last turn's connections close, more of them take longer.
-            std::thread::sleep(Duration::from_millis(200 + self.case.clients as u64));
+            std::thread::sleep(Duration::from_millis(200 + case.clients as u64));
         }
-        let measured = self.measure(place, round);
-        measured.map_err(|error| self.sides[place].spec.gone(text(&error)))
-    }
-
-    fn measure(&mut self, place: usize, round: usize) -> Result<(Measured, Option<String>), BenchError> {
-        let side = &mut self.sides[place];
-        let books = match self.case.work {
-            Work::Transfers => Some(Books::open(&mut self.bed.postgres().client()?)?),
-            _ => None,
-        };
-        let before = side.cpu_us();
-        let turn = pgbench::run(
-            &self.bed.programs().path("pgbench"),
-            &self.load,
-            side.address()?,
-            round + 1,
-            &self.folder,
-        );
-        // A pooler that has ended says more than what its clients saw of that.
-        side.alive()?;
-        let (turn, after) = (turn?, side.cpu_us());
-        let wrong = match books {
-            Some(books) => books.close(&mut self.bed.postgres().client()?, turn.transactions)?,
-            None => None,
-        };
-        let used = before.zip(after).map(|(before, after)| after - before);
-        let measured = Measured {
-            tps: turn.tps,
-            p50_us: turn.p50_us,
-            p99_us: turn.p99_us,
-            proxy_cpu_us_per_tx: used.map(|used| used / turn.transactions as f64),
-            rss_bytes: side.resident_bytes(),
-        };
-        Ok((measured, wrong))
-    }
-
-    /// Every side's answers once more: load may have left something behind in it.
-    fn compare(&mut self, tracks: &mut [Track]) {
-        for (side, track) in self.sides.iter_mut().zip(tracks) {
-            if track.gone.is_some() {
-                continue;
-            }
-            side.compare(self.bed, 1);
-            track.wrong = track.wrong.take().or_else(|| side.wrong.clone());
-            track.gone = side.gone().cloned();
+        let side = &mut sides[place];
+        measure(case, bed, &load, &folder, side, round).map_err(|error| side.spec.gone(text(&error)))
+    });
+    progress.end();
+    // Every side's answers once more: load may have left something behind in it.
+    for (side, given) in sides.iter_mut().zip(&mut result.sides) {
+        if given.gone.is_none() {
+            side.compare(bed, 1);
+            given.wrong = given.wrong.take().or_else(|| side.wrong.clone());
+            given.gone = side.gone().cloned();
         }
     }
+    Ok(result)
+}
+
+fn measure(
+    case: &Case,
+    bed: &Bed,
+    load: &Load,
+    folder: &Path,
+    side: &mut Side,
+    round: usize,
+) -> Result<(Measured, Option<String>), BenchError> {
+    let books = match case.work {
+        Work::Transfers => Some(Books::open(&mut bed.postgres().client()?)?),
+        _ => None,
+    };
+    let before = side.cpu_us();
+    let program = bed.programs().path("pgbench");
+    let turn = pgbench::run(&program, load, side.address()?, round + 1, folder);
+    // A pooler that has ended says more than what its clients saw of that.
+    side.alive()?;
+    let (turn, after) = (turn?, side.cpu_us());
+    let wrong = match books {
+        Some(books) => books.close(&mut bed.postgres().client()?, turn.transactions)?,
+        None => None,
+    };
+    let used = before.zip(after).map(|(before, after)| after - before);
+    let measured = Measured {
+        tps: turn.tps,
+        p50_us: turn.p50_us,
+        p99_us: turn.p99_us,
+        proxy_cpu_us_per_tx: used.map(|used| used / turn.transactions as f64),
+        rss_bytes: side.resident_bytes(),
+    };
+    Ok((measured, wrong))
 }
 
 #[cfg(test)]

@@ -11,10 +11,11 @@ use super::bed::Bed;
 use super::case::Case;
 use super::client::Client;
 use super::rows::missing;
-use super::sheet::RATIO;
-use super::sides::{Gone, Kind, Side, Spec, standard};
+use super::sides::{Kind, Side, Spec, standard};
 use super::{SUITE, text};
+use lab_core::contest::Gone;
 use lab_core::error::BenchError;
+use lab_core::metric::RATIO;
 use lab_core::row::{Row, Value};
 use lab_core::run::Runner;
 use lab_core::stats::Spread;
@@ -136,7 +137,7 @@ fn emit(
     };
     for ((spec, taken), gone) in specs.iter().zip(taken).zip(gone) {
         if let Some(gone) = gone {
-            missing(&name, &parameters, spec, gone, runner);
+            missing(case, scale, spec, gone, runner);
             continue;
         }
         let clients = case.clients as f64;

@@ -24,15 +24,15 @@ pub mod pgbouncer;
 pub mod postgres;
 pub mod rows;
 pub mod shapes;
-pub mod sheet;
 pub mod sides;
 pub mod transfers;
-pub mod turns;
 
 use lab_core::error::BenchError;
 
 /// The suite's name in rows.
 pub const SUITE: &str = "proxy";
+/// Transactions a second, what sides are compared by first.
+pub const TPS: &str = "tps";
 /// The user everybody logs in as; PostgreSQL's own administrator of the fixture.
 pub const USER: &str = "bench";
 /// The database everything is in.

@@ -1,97 +1,67 @@
 //! The rows of a case: what each side gave, and how sides compare.
 
-use super::SUITE;
 use super::case::Case;
-use super::contest::{Compared, Measured, Tracks};
-use super::sheet::{Metric, Named, Sheet, TPS, Versus};
-use super::sides::{Gone, Spec};
+use super::contest::{Compared, Measured};
+use super::sides::Spec;
+use super::{SUITE, TPS};
+use lab_core::contest::{ContestResult, Gone};
+use lab_core::metric::{CaseRows, MetricSpec, SideKeys, Versus};
 use lab_core::row::Value;
 use lab_core::run::Runner;
 
-const METRICS: [Metric<Measured>; 5] = [
-    Metric {
-        name: TPS,
-        unit: "1/s",
-        read: |round| Some(round.tps),
-        higher: true,
-    },
-    Metric {
-        name: "p50_us",
-        unit: "us",
-        read: |round| Some(round.p50_us),
-        higher: false,
-    },
-    Metric {
-        name: "p99_us",
-        unit: "us",
-        read: |round| Some(round.p99_us),
-        higher: false,
-    },
-    Metric {
-        name: "proxy_cpu_us_per_tx",
-        unit: "us",
-        read: |round| round.proxy_cpu_us_per_tx,
-        higher: false,
-    },
-    Metric {
-        name: "rss_bytes",
-        unit: "bytes",
-        read: |round| round.rss_bytes,
-        higher: false,
-    },
+/// What is read from a turn.
+pub const METRICS: [MetricSpec<Measured>; 5] = [
+    MetricSpec::higher(TPS, "1/s", |turn| Some(turn.tps)),
+    MetricSpec::lower("p50_us", "us", |turn| Some(turn.p50_us)),
+    MetricSpec::lower("p99_us", "us", |turn| Some(turn.p99_us)),
+    MetricSpec::lower("proxy_cpu_us_per_tx", "us", |turn| turn.proxy_cpu_us_per_tx),
+    MetricSpec::lower("rss_bytes", "bytes", |turn| turn.rss_bytes),
 ];
 
 /// Emits the rows of a case and notes what failed.
-pub fn emit(
+pub fn emit<M>(
     case: &Case,
     scale: usize,
     specs: &[Spec],
     compared: &Compared,
-    tracks: &Tracks,
+    metrics: &[MetricSpec<M>],
+    result: &ContestResult<M>,
     runner: &mut Runner<'_>,
 ) {
-    let mut parameters = case.parameters();
-    parameters.push(("scale".to_owned(), Value::from(scale)));
-    let sides: Vec<Named> = specs.iter().map(named).collect();
-    let pairs = versus(specs, compared);
-    sheet(&case.name(), &parameters).emit(&sides, tracks, &pairs, compared.control, runner);
-}
-
-/// The comparisons as rows name them.
-pub fn versus<'s>(specs: &'s [Spec], compared: &Compared) -> Vec<Versus<'s>> {
-    let named = |&(subject, other): &(usize, usize)| Versus {
+    let rows = CaseRows {
+        suite: SUITE,
+        case: &case.name(),
+        metrics,
+    };
+    let sides: Vec<SideKeys> = specs.iter().map(|spec| keys(case, scale, spec)).collect();
+    let verdict = runner.plan().claims();
+    let versus = |&(subject, other): &(usize, usize)| Versus {
         subject,
         other,
-        versus: &specs[other].name,
+        versus: specs[other].name.clone(),
+        keys: vec![("other".to_owned(), Value::from(specs[other].name.as_str()))],
+        verdict,
     };
-    compared.pairs.iter().map(named).collect()
+    let comparisons: Vec<Versus> = compared.pairs.iter().map(versus).collect();
+    rows.emit(&sides, result, &comparisons, runner);
 }
 
 /// The row of a side that could not take part; a failure of the run if it is ours.
-pub fn missing(
-    name: &str,
-    parameters: &[(String, Value)],
-    spec: &Spec,
-    gone: &Gone,
-    runner: &mut Runner<'_>,
-) {
-    sheet(name, parameters).missing(&named(spec), gone, runner);
-}
-
-fn sheet<'s>(case: &'s str, parameters: &'s [(String, Value)]) -> Sheet<'s, Measured> {
-    Sheet {
+pub fn missing(case: &Case, scale: usize, spec: &Spec, gone: &Gone, runner: &mut Runner<'_>) {
+    let rows = CaseRows {
         suite: SUITE,
-        case,
-        parameters,
+        case: &case.name(),
         metrics: &METRICS,
-    }
+    };
+    rows.missing(&keys(case, scale, spec), gone, runner);
 }
 
 /// A side, as rows name it.
-pub fn named(spec: &Spec) -> Named {
-    Named {
+fn keys(case: &Case, scale: usize, spec: &Spec) -> SideKeys {
+    let scale = ("scale".to_owned(), Value::from(scale));
+    SideKeys {
         name: spec.name.clone(),
-        parameters: spec.parameters(),
+        keys: [spec.parameters(), case.parameters(), vec![scale]].concat(),
     }
 }
 
@@ -101,12 +71,11 @@ mod tests {
     use crate::pooler::address::Transport;
     use crate::pooler::case::cases;
     use crate::pooler::configuration::Corun;
-    use crate::pooler::contest::Track;
-    use crate::pooler::sheet::RATIO;
     use crate::pooler::sides::Kind;
     use corun_model::progress::Silent;
-    use lab_core::row::Label;
-    use lab_core::row::Row;
+    use lab_core::contest::SideResult;
+    use lab_core::metric::RATIO;
+    use lab_core::row::{Label, Row};
     use lab_core::run::Plan;
 
     fn spec(name: &str, kind: Kind) -> Spec {
@@ -117,7 +86,7 @@ mod tests {
         }
     }
 
-    fn track(tps: f64, cpu: Option<f64>) -> Track {
+    fn side(tps: f64, cpu: Option<f64>) -> SideResult<Measured> {
         let round = Measured {
             tps,
             p50_us: 1e6 / tps,
@@ -125,13 +94,13 @@ mod tests {
             proxy_cpu_us_per_tx: cpu,
             rss_bytes: cpu.map(|cpu| cpu * 1e6),
         };
-        Track {
+        SideResult {
             rounds: vec![Some(round); 5],
-            ..Track::default()
+            ..SideResult::default()
         }
     }
 
-    fn rows(tracks: &Tracks) -> (Vec<Row>, Vec<String>) {
+    fn rows(result: &ContestResult<Measured>) -> (Vec<Row>, Vec<String>) {
         let missing = Kind::PgBouncer {
             program: Err("unused".to_owned()),
             processes: 1,
@@ -145,7 +114,15 @@ mod tests {
         let mut take = |row| rows.push(row);
         let mut runner = Runner::new(Plan::standard(), &mut take, &Silent);
         let case = cases(true, Transport::Tcp)[0];
-        emit(&case, 1, &specs, &Compared::of(&specs), tracks, &mut runner);
+        emit(
+            &case,
+            1,
+            &specs,
+            &Compared::of(&specs),
+            &METRICS,
+            result,
+            &mut runner,
+        );
         let failures = runner.finish().failures;
         (rows, failures)
     }
@@ -157,15 +134,15 @@ mod tests {
 
     #[test]
     fn a_ratio_above_one_means_that_corun_was_better() {
-        let tracks = Tracks {
+        let result = ContestResult {
             sides: vec![
-                track(400.0, None),
-                track(100.0, Some(30.0)),
-                track(200.0, Some(10.0)),
+                side(400.0, None),
+                side(100.0, Some(30.0)),
+                side(200.0, Some(10.0)),
             ],
-            control: track(200.0, Some(10.0)),
+            controls: vec![(2, side(200.0, Some(10.0)))],
         };
-        let (rows, failures) = rows(&tracks);
+        let (rows, failures) = rows(&result);
         assert!(failures.is_empty(), "{failures:?}");
         let median = |versus, compared| ratio(&rows, versus, compared).and_then(Row::median);
         assert_eq!(median("pgbouncer", "tps"), Some(2.0));
@@ -193,21 +170,21 @@ mod tests {
 
     #[test]
     fn wrong_answers_and_our_failures_fail_the_run_and_missing_peers_do_not() {
-        let mut direct = track(400.0, None);
+        let mut direct = side(400.0, None);
         direct.wrong = Some("rows differ".to_owned());
-        let gone = |gone| Track {
+        let gone = |gone| SideResult {
             gone: Some(gone),
-            ..Track::default()
+            ..SideResult::default()
         };
-        let tracks = Tracks {
+        let result = ContestResult {
             sides: vec![
                 direct,
                 gone(Gone::Unavailable("not installed".to_owned())),
                 gone(Gone::Failed("it ended".to_owned())),
             ],
-            control: Track::default(),
+            controls: vec![(2, SideResult::default())],
         };
-        let (rows, failures) = rows(&tracks);
+        let (rows, failures) = rows(&result);
         assert_eq!(failures.len(), 2, "{failures:?}");
         assert!(failures[0].contains("rows differ") && failures[1].contains("it ended"));
         let reason = |target: &str| {

@@ -14,6 +14,7 @@ use super::configuration::{self, Corun, PgBouncer, Pooler};
 use super::guarded::{Guarded, Signal, command};
 use super::pgbench::Protocol;
 use super::{failed, pgbouncer, text};
+use lab_core::contest::Gone;
 use lab_core::error::BenchError;
 use lab_core::row::Value;
 
@@ -53,15 +54,6 @@ pub struct Spec {
     pub kind: Kind,
     /// Its connections to the server.
     pub pool: usize,
-}
-
-/// Why a side has no numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Gone {
-    /// It is not here, or cannot do this, or failed and is not ours.
-    Unavailable(String),
-    /// It is ours and failed.
-    Failed(String),
 }
 
 /// The sides of a case in which poolers are as users have them.

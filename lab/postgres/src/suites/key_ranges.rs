@@ -161,8 +161,8 @@ impl Suite<'_> {
             }
         }
         for case in self.cases_of(family) {
-            let tracks = contest::run(case, &line_up, &mut targets, work, how, runner.progress())?;
-            rows::emit(case, &parameters, &line_up, &tracks, runner);
+            let result = contest::run(case, &line_up, &mut targets, work, how, runner.progress())?;
+            rows::emit(case, &parameters, &line_up, &result, runner);
         }
         Ok(())
     }

@@ -39,13 +39,8 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
         Err(error) => {
             runner.progress().note(&error.to_string());
             for case in selected {
-                let row = Row::unavailable(
-                    SUITE,
-                    &case.name(),
-                    crate::pooler::sheet::TPS,
-                    "1/s",
-                    &error.to_string(),
-                );
+                let row =
+                    Row::unavailable(SUITE, &case.name(), crate::pooler::TPS, "1/s", &error.to_string());
                 runner.emit(row.with("target", "direct").with_all(&case.parameters()));
             }
             return Ok(());
@@ -88,8 +83,8 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
             for case in cases(mixes) {
                 let plan = plan(runner.plan());
                 let progress = runner.progress();
-                let tracks = contest::run(case, &bed, &mut sides, &compared, args.quick, plan, progress)?;
-                rows::emit(case, scale, &specs, &compared, &tracks, runner);
+                let result = contest::run(case, &bed, &mut sides, &compared, args.quick, plan, progress)?;
+                rows::emit(case, scale, &specs, &compared, &rows::METRICS, &result, runner);
             }
         }
         for case in selected.iter().filter(|case| case.transport == transport) {
