@@ -70,13 +70,13 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
     }
     let plan = runner.plan();
     for setup in selected {
-        let tracks = contest::run(setup, &peers, &scratch, rows::plan(plan), runner.progress())?;
+        let results = contest::run(setup, &peers, &scratch, rows::plan(plan), runner.progress())?;
         let disk = disk.as_deref().filter(|_| setup.durability != Durability::None);
-        rows::emit(setup, disk, &tracks, runner);
+        rows::emit(setup, disk, &results, runner);
     }
     for setup in selected_teams {
-        let tracks = teams::run(setup, &scratch, rows::plan(plan), runner.progress())?;
-        team_rows::emit(setup, &tracks, runner);
+        let results = teams::run(setup, &scratch, rows::plan(plan), runner.progress())?;
+        team_rows::emit(setup, &results, runner);
     }
     if recovers {
         let written = Written::of(sizes.scale, args.quick);

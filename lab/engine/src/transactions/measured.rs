@@ -2,6 +2,10 @@
 
 use corun_workloads::driver::Outcome;
 
+use super::case::Setup;
+use super::{NEW_ORDERS, TPS};
+use lab_core::metric::MetricSpec;
+
 /// One round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
@@ -15,6 +19,30 @@ pub struct Measured {
     pub p99_us: Option<f64>,
     /// How often a transaction was run again because of others, in a thousand.
     pub retries: f64,
+}
+
+/// What is read from a round.
+pub const METRICS: [MetricSpec<Measured>; 5] = [
+    MetricSpec::higher(TPS, "1/s", |round| Some(round.tps)),
+    MetricSpec::higher(NEW_ORDERS, "1/min", |round| Some(round.new_orders_per_min)),
+    MetricSpec::lower("p50_us", "us", |round| round.p50_us),
+    MetricSpec::lower("p99_us", "us", |round| round.p99_us),
+    MetricSpec::lower("retries", "per_1000", |round| Some(round.retries)),
+];
+
+/// The metrics that a setup has.
+pub fn metrics(setup: &Setup) -> Vec<MetricSpec<Measured>> {
+    let has = |metric: &MetricSpec<Measured>| metric.name != NEW_ORDERS || setup.case.work.has_new_orders();
+    METRICS.into_iter().filter(has).collect()
+}
+
+/// The throughput that engines are compared by.
+pub fn compared(setup: &Setup) -> MetricSpec<Measured> {
+    let [tps, new_orders, ..] = METRICS;
+    match setup.case.work.compared_by() {
+        NEW_ORDERS => new_orders,
+        _ => tps,
+    }
 }
 
 impl Measured {

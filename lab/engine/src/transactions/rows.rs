@@ -1,23 +1,13 @@
 //! The rows of a setup.
 
+use super::SUITE;
 use super::case::Setup;
-use super::contest::{Track, Tracks, compared, ratios};
-use super::measured::{Loaded, Measured};
-use super::{NEW_ORDERS, RATIO, SUITE, TPS};
-use lab_core::row::{Row, Value};
+use super::contest::{Engine, OURS, Results};
+use super::measured::{Loaded, Measured, compared, metrics};
+use lab_core::contest::SideResult;
+use lab_core::metric::{CaseRows, SideKeys, Versus};
+use lab_core::row::Value;
 use lab_core::run::{Plan, Runner};
-use lab_core::stats::{Noise, PAIRS_NEAR_ONE, Spread, not_slower};
-
-/// A metric of rounds: name, unit, how it is read.
-type Metric = (&'static str, &'static str, fn(&Measured) -> Option<f64>);
-
-pub(super) const METRICS: [Metric; 5] = [
-    (TPS, "1/s", |round| Some(round.tps)),
-    (NEW_ORDERS, "1/min", |round| Some(round.new_orders_per_min)),
-    ("p50_us", "us", |round| round.p50_us),
-    ("p99_us", "us", |round| round.p99_us),
-    ("retries", "per_1000", |round| Some(round.retries)),
-];
 
 /// What the process has grown by when the data was in: everything is in it.
 pub const BYTES_PER_ROW: &str = "bytes_per_row";
@@ -27,137 +17,80 @@ pub const ENGINE_BYTES_PER_ROW: &str = "engine_bytes_per_row";
 pub const IDLE: &str = "idle_cpu_percent";
 
 /// Emits the rows of a setup and notes what failed.
-pub fn emit(setup: &Setup, disk: Option<&str>, tracks: &Tracks, runner: &mut Runner<'_>) {
+pub fn emit(setup: &Setup, disk: Option<&str>, results: &Results, runner: &mut Runner<'_>) {
+    let Results { engines, rounds } = results;
     let mut parameters = setup.parameters();
-    if let Some(disk) = disk {
-        parameters.push(("disk".to_owned(), Value::from(disk)));
-    }
-    let rows = Rows {
-        setup,
-        name: setup.name(),
-        parameters,
+    parameters.extend(disk.map(|disk| ("disk".to_owned(), Value::from(disk))));
+    let rows = CaseRows {
+        suite: SUITE,
+        case: &setup.name(),
+        metrics: &metrics(setup),
     };
-    if let Some(reason) = &tracks.corun.failed {
-        runner.fail(format!("{SUITE} {}: corun failed: {reason}", rows.name));
-    }
-    for track in [&tracks.corun].into_iter().chain(&tracks.peers) {
-        if let Some(wrong) = &track.wrong {
-            runner.fail(format!("{SUITE} {}: {}: {wrong}", rows.name, track.engine));
-        }
-        rows.side(track, runner);
-    }
-    rows.ratios(tracks, runner);
-}
-
-struct Rows<'s> {
-    setup: &'s Setup,
-    name: String,
-    parameters: Vec<(String, Value)>,
-}
-
-impl Rows<'_> {
-    fn row(&self, track: &Track, metric: &str, unit: &str, values: &[f64]) -> Option<Row> {
-        let spread = Spread::of(values)?;
-        let row = Row::measured(SUITE, &self.name, metric, unit, spread, track.wrong.is_none());
-        let row = row
-            .with("engine", track.engine.as_str())
-            .with_all(&self.parameters);
-        Some(match &track.loaded {
-            Some(loaded) => row
-                .with("version", loaded.version.as_str())
-                .with("configuration", loaded.configuration.as_str()),
-            None => row,
-        })
-    }
-
-    fn side(&self, track: &Track, runner: &mut Runner<'_>) {
-        if let Some(reason) = &track.failed {
-            let row = Row::unavailable(SUITE, &self.name, TPS, "1/s", reason);
-            let row = row
-                .with("engine", track.engine.as_str())
-                .with_all(&self.parameters);
-            runner.emit_checked(row);
-            return;
-        }
-        for (metric, unit, of) in METRICS {
-            if metric == NEW_ORDERS && !self.setup.case.work.has_new_orders() {
-                continue;
-            }
-            if let Some(row) = self.row(track, metric, unit, &track.values(of)) {
-                runner.emit_checked(row);
+    let sides = engines.iter().zip(&rounds.sides);
+    let sides: Vec<SideKeys> = sides
+        .map(|(engine, given)| keys(&parameters, engine, given))
+        .collect();
+    for ((engine, given), side) in engines.iter().zip(&rounds.sides).zip(&sides) {
+        rows.side(side, given, runner);
+        if given.gone.is_none() {
+            for (metric, unit, values) in beside_rounds(setup, engine) {
+                if let Some(row) = rows.row(side, metric, unit, &values, given.wrong.is_none()) {
+                    runner.emit_checked(row);
+                }
             }
         }
-        if let Some(loaded) = &track.loaded {
-            self.loaded(track, loaded, runner);
-        }
-        if let Some(row) = self.row(track, IDLE, "%", &track.idle_percent) {
-            runner.emit_checked(row);
-        }
     }
+    let versus = |(other, engine): (usize, &Engine)| Versus {
+        subject: OURS,
+        other,
+        versus: engine.name.clone(),
+        keys: configuration("versus_", engine.loaded.as_ref()),
+        verdict: runner.plan().claims(),
+    };
+    let comparisons: Vec<Versus> = engines.iter().enumerate().skip(1).map(versus).collect();
+    rows.compare(&compared(setup), &sides, rounds, &comparisons, runner);
+}
 
-    fn loaded(&self, track: &Track, loaded: &Loaded, runner: &mut Runner<'_>) {
-        let rows = self.setup.rows() as f64;
-        if loaded.seconds > 0.0
-            && let Some(row) = self.row(track, "load_rows_per_s", "1/s", &[rows / loaded.seconds])
-        {
-            runner.emit_checked(row);
+/// An engine, as rows name it.
+fn keys(parameters: &[(String, Value)], engine: &Engine, given: &SideResult<Measured>) -> SideKeys {
+    let name = ("engine".to_owned(), Value::from(engine.name.as_str()));
+    let loaded = engine.loaded.as_ref().filter(|_| given.gone.is_none());
+    SideKeys {
+        name: engine.name.clone(),
+        keys: [vec![name], parameters.to_vec(), configuration("", loaded)].concat(),
+    }
+}
+
+fn configuration(prefix: &str, loaded: Option<&Loaded>) -> Vec<(String, Value)> {
+    loaded.map_or_else(Vec::new, |loaded| {
+        vec![
+            (format!("{prefix}version"), Value::from(loaded.version.as_str())),
+            (
+                format!("{prefix}configuration"),
+                Value::from(loaded.configuration.as_str()),
+            ),
+        ]
+    })
+}
+
+/// What is no metric of rounds: how the data came in, and CPU time in turns of others.
+fn beside_rounds(setup: &Setup, engine: &Engine) -> Vec<(&'static str, &'static str, Vec<f64>)> {
+    let rows = setup.rows() as f64;
+    let mut found = Vec::new();
+    if let Some(loaded) = &engine.loaded {
+        if loaded.seconds > 0.0 {
+            found.push(("load_rows_per_s", "1/s", vec![rows / loaded.seconds]));
         }
         for (metric, bytes) in [
             (BYTES_PER_ROW, loaded.process_bytes),
             (ENGINE_BYTES_PER_ROW, loaded.engine_bytes),
         ] {
             let bytes = bytes.filter(|&bytes| bytes > 0);
-            let row = bytes.and_then(|bytes| self.row(track, metric, "bytes", &[bytes as f64 / rows]));
-            if let Some(row) = row {
-                runner.emit_checked(row);
-            }
+            found.extend(bytes.map(|bytes| (metric, "bytes", vec![bytes as f64 / rows])));
         }
     }
-
-    /// Our store versus each peer, and versus itself.
-    fn ratios(&self, tracks: &Tracks, runner: &mut Runner<'_>) {
-        let Tracks {
-            corun,
-            control,
-            peers,
-        } = tracks;
-        if corun.failed.is_some() {
-            return;
-        }
-        let metric = compared(self.setup);
-        let claims = runner.plan().pairs_max >= PAIRS_NEAR_ONE;
-        let noise = ratios(corun, control, metric);
-        for peer in peers.iter().filter(|peer| peer.failed.is_none()) {
-            let ratios = ratios(corun, peer, metric);
-            let Some(mut row) = self.row(corun, RATIO, "x", &ratios) else {
-                continue;
-            };
-            row.answer_ok = Some(corun.wrong.is_none() && peer.wrong.is_none());
-            row = self.compared(row).versus(&peer.engine);
-            if let Some(loaded) = &peer.loaded {
-                row = row
-                    .with("versus_version", loaded.version.as_str())
-                    .with("versus_configuration", loaded.configuration.as_str());
-            }
-            if claims {
-                row = row.with("verdict", not_slower(&ratios, &noise).as_str());
-            }
-            runner.emit_checked(row);
-        }
-        if let (Some(row), Some(noise)) = (self.row(corun, RATIO, "x", &noise), Noise::of(&noise)) {
-            let row = self
-                .compared(row)
-                .versus(&control.engine)
-                .with("control", "a/a")
-                .with("noise_low", noise.low)
-                .with("noise_high", noise.high);
-            runner.emit_checked(row);
-        }
-    }
-
-    fn compared(&self, row: Row) -> Row {
-        row.with("compared", self.setup.case.work.compared_by())
-    }
+    found.push((IDLE, "%", engine.idle_percent.clone()));
+    found
 }
 
 /// The plan of a setup's rounds: each has a warm-up of its own, so there are no rounds for that.
@@ -171,11 +104,14 @@ mod tests {
     use corun_workloads::engine::Durability;
 
     use super::*;
+    use crate::transactions::NEW_ORDERS;
     use crate::transactions::case::{CASES, Sizes};
     use corun_model::progress::Silent;
-    use lab_core::row::Label;
+    use lab_core::contest::{ContestResult, Gone};
+    use lab_core::metric::RATIO;
+    use lab_core::row::{Label, Row};
 
-    fn track(engine: &str, tps: f64) -> Track {
+    fn side(name: &str, tps: f64) -> (Engine, SideResult<Measured>) {
         let round = Measured {
             tps,
             new_orders_per_min: tps * 27.0,
@@ -183,39 +119,43 @@ mod tests {
             p99_us: Some(100.0),
             retries: 0.5,
         };
-        Track {
-            engine: engine.to_owned(),
-            rounds: vec![Some(round); 5],
+        let engine = Engine {
+            name: name.to_owned(),
             idle_percent: vec![0.0; 4],
             loaded: Some(Loaded {
                 seconds: 2.0,
                 engine_bytes: None,
                 process_bytes: Some(1000),
                 version: "1.2".to_owned(),
-                configuration: format!("{engine} tuned"),
+                configuration: format!("{name} tuned"),
             }),
-            ..Track::default()
-        }
+            ..Engine::default()
+        };
+        let given = SideResult {
+            rounds: vec![Some(round); 5],
+            ..SideResult::default()
+        };
+        (engine, given)
     }
 
-    fn rows(tracks: &Tracks) -> (Vec<Row>, Vec<String>) {
+    fn rows(sides: Vec<(Engine, SideResult<Measured>)>) -> (Vec<Row>, Vec<String>) {
         let setup = Setup::new(CASES[0], Durability::None, 1, &[CpuId(0)], Sizes::quick());
         let mut rows = Vec::new();
         let mut emit_row = |row| rows.push(row);
         let mut runner = Runner::new(Plan::standard(), &mut emit_row, &Silent);
-        emit(&setup, Some("ext4"), tracks, &mut runner);
+        let (engines, sides) = sides.into_iter().unzip();
+        let rounds = ContestResult {
+            sides,
+            controls: vec![(OURS, side("corun", 300.0).1)],
+        };
+        emit(&setup, Some("ext4"), &Results { engines, rounds }, &mut runner);
         let failures = runner.finish().failures;
         (rows, failures)
     }
 
     #[test]
     fn a_ratio_above_one_means_that_corun_did_more() {
-        let tracks = Tracks {
-            corun: track("corun", 300.0),
-            control: track("corun", 300.0),
-            peers: vec![track("sqlite", 100.0)],
-        };
-        let (rows, failures) = rows(&tracks);
+        let (rows, failures) = rows(vec![side("corun", 300.0), side("sqlite", 100.0)]);
         assert!(failures.is_empty(), "{failures:?}");
         let ratio = |versus: &str| {
             rows.iter()
@@ -228,6 +168,19 @@ mod tests {
         assert_eq!(ratio("corun").median(), Some(1.0));
         assert_eq!(ratio("corun").text("control"), "a/a");
         assert!(rows.iter().all(|row| row.answer_ok == Some(true)));
+        let keys = |row: &Row| {
+            let keys = row.parameters.iter().map(|(key, _)| key.as_str());
+            keys.collect::<Vec<_>>().join(" ")
+        };
+        let own =
+            "engine workload scale workers durability teams clients transaction disk version configuration";
+        assert_eq!(keys(&rows[0]), own);
+        let versus = "compared versus_version versus_configuration verdict";
+        assert_eq!(keys(ratio("sqlite")), format!("{own} {versus}"));
+        assert_eq!(
+            keys(ratio("corun")),
+            format!("{own} compared control noise_low noise_high")
+        );
         // No memory where the engine does not tell.
         assert_eq!(rows.iter().filter(|row| row.metric == BYTES_PER_ROW).count(), 2);
         assert!(!rows.iter().any(|row| row.metric == ENGINE_BYTES_PER_ROW));
@@ -235,16 +188,11 @@ mod tests {
 
     #[test]
     fn wrong_answers_fail_the_run_and_lost_peers_do_not() {
-        let mut peer = track("redb", 100.0);
-        peer.wrong = Some("consistency condition 1".to_owned());
-        let mut gone = track("rocksdb", 100.0);
-        gone.failed = Some("not built".to_owned());
-        let tracks = Tracks {
-            corun: track("corun", 300.0),
-            control: track("corun", 300.0),
-            peers: vec![peer, gone],
-        };
-        let (rows, failures) = rows(&tracks);
+        let mut peer = side("redb", 100.0);
+        peer.1.wrong = Some("consistency condition 1".to_owned());
+        let mut gone = side("rocksdb", 100.0);
+        gone.1.gone = Some(Gone::Unavailable("not built".to_owned()));
+        let (rows, failures) = rows(vec![side("corun", 300.0), peer, gone]);
         assert_eq!(failures.len(), 1, "{failures:?}");
         assert!(failures[0].contains("redb: consistency condition 1"));
         for row in &rows {

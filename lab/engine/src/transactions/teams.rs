@@ -16,7 +16,7 @@
 //! `one` and `off` are run twice a round: the A/A controls. Sides take turns on the same data, in an order shuffled anew each round.
 //! Not here: the rows ([`super::team_rows`]).
 
-use corun_workloads::driver::{Outcome, TeamOutcome, Teams};
+use corun_workloads::driver::{TeamOutcome, Teams};
 use corun_workloads::engine::Durability;
 use corun_workloads::tpcc::{Kind, Mix, Scale};
 use corun_workloads::ycsb::Workload;
@@ -25,14 +25,13 @@ use corun_model::units::CpuId;
 
 use super::case::{CLIENTS_OF_A_WAREHOUSE, Case, Setup, Sizes, Work};
 use super::contest::on_cpus;
-use super::measured::Measured;
+use super::measured::{METRICS, Measured};
 use super::ours::{self, Ours};
 use corun_model::progress::Progress;
+use lab_core::contest::{Contest, ContestResult};
 use lab_core::error::BenchError;
-use lab_core::order;
 use lab_core::run::Plan;
 use lab_core::scratch::Scratch;
-use lab_core::stats::{Verdict, not_slower, pair_ratios};
 
 /// Warehouses of the large TPC-C databases.
 const WAREHOUSES: i16 = 32;
@@ -58,17 +57,18 @@ const fn way(name: &'static str, teams: Teams, alone: bool) -> Way {
     Way { name, teams, alone }
 }
 
-/// All ways, the controls last.
-pub const WAYS: [Way; 8] = [
+/// All ways.
+pub const WAYS: [Way; 6] = [
     way("one", Teams::Off, true),
     way("one_auto", Teams::Auto, true),
     way("off", Teams::Off, false),
     way("serial", Teams::Serial, false),
     way("on", Teams::On, false),
     way("auto", Teams::Auto, false),
-    way("one", Teams::Off, true),
-    way("off", Teams::Off, false),
 ];
+
+/// Which ways go on until they are decided: what teams may not make slower.
+pub const DECIDED: [(usize, usize); 2] = [(ONE_AUTO, ONE), (AUTO, OFF)];
 
 /// The places of [`WAYS`].
 pub const ONE: usize = 0;
@@ -82,51 +82,20 @@ pub const SERIAL: usize = 3;
 pub const ON: usize = 4;
 /// See [`ONE`].
 pub const AUTO: usize = 5;
-/// See [`ONE`].
-pub const ONE_AGAIN: usize = 6;
-/// See [`ONE`].
-pub const OFF_AGAIN: usize = 7;
 
-/// What one way gave.
-#[derive(Clone, Debug, Default)]
-pub struct Track {
-    /// By round; `None` where it did not take part.
-    pub rounds: Vec<Option<Measured>>,
-    /// The teams of its last round.
-    pub teams: Option<TeamOutcome>,
+impl Way {
+    /// Its clients.
+    pub fn clients(self, setup: &Setup) -> usize {
+        if self.alone { 1 } else { setup.clients }
+    }
 }
 
 /// What all ways gave.
-#[derive(Clone, Debug)]
-pub struct Tracks {
-    /// In the order of [`WAYS`].
-    pub ways: Vec<Track>,
-    /// The first wrong answer, or what does not hold of the data afterwards.
-    pub wrong: Option<String>,
-}
-
-impl Tracks {
-    /// Throughput of one way over that of another, for each round both took part in.
-    pub fn ratios(&self, subject: usize, other: usize) -> Vec<f64> {
-        let pairs = self.ways[subject].rounds.iter().zip(&self.ways[other].rounds);
-        let (other, subject): (Vec<f64>, Vec<f64>) = pairs
-            .filter_map(|(subject, other)| Some((other.as_ref()?.tps, subject.as_ref()?.tps)))
-            .unzip();
-        pair_ratios(&other, &subject)
-    }
-
-    /// Whether `auto` is not slower than threads, and with one client not than one alone.
-    pub fn verdict(&self, subject: usize) -> Option<Verdict> {
-        let (other, again) = match subject {
-            AUTO => (OFF, OFF_AGAIN),
-            ONE_AUTO => (ONE, ONE_AGAIN),
-            _ => return None,
-        };
-        Some(not_slower(
-            &self.ratios(subject, other),
-            &self.ratios(other, again),
-        ))
-    }
+pub struct Results {
+    /// In the order of [`WAYS`]; what is wrong is so for all, whose data is the same.
+    pub rounds: ContestResult<Measured>,
+    /// The teams of each way's last round.
+    pub teams: Vec<Option<TeamOutcome>>,
 }
 
 /// All cases: data far beyond the caches, and small data. `scale` and `records` replace the sizes of the large ones.
@@ -181,134 +150,54 @@ pub fn run(
     scratch: &Scratch,
     plan: Plan,
     progress: &dyn Progress,
-) -> Result<Tracks, BenchError> {
-    on_cpus(&setup.cpus, || contest(setup, scratch, plan, progress))?
+) -> Result<Results, BenchError> {
+    on_cpus(&setup.cpus, || run_here(setup, scratch, plan, progress))?
 }
 
-fn contest(
+fn run_here(
     setup: &Setup,
     scratch: &Scratch,
     plan: Plan,
     progress: &dyn Progress,
-) -> Result<Tracks, BenchError> {
+) -> Result<Results, BenchError> {
     progress.begin(&format!("oltp {}", setup.name()), 2 + plan.repetitions as u64);
     let folder = scratch.folder(setup.case.name)?;
-    let mut tracks = Tracks {
-        ways: vec![Track::default(); WAYS.len()],
-        wrong: ours::compare(setup, &folder, true)?,
-    };
+    let differs = ours::compare(setup, &folder, true)?;
     progress.advance(1);
     let (ours, _) = Ours::load(setup, &folder)?;
     progress.advance(1);
-    let all: Vec<usize> = (0..WAYS.len()).collect();
-    for _ in 0..plan.repetitions {
-        round(setup, &ours, &mut tracks, all.clone(), plan.order_seed)?;
-        progress.advance(1);
-    }
-    loop {
-        let near = undecided(&tracks);
-        if near.is_empty() || tracks.ways[OFF].rounds.len() >= plan.pairs_max {
-            break;
-        }
-        round(setup, &ours, &mut tracks, near, plan.order_seed)?;
-    }
-    let wrong = ours.check()?.into_iter().next();
-    tracks.wrong = tracks.wrong.take().or(wrong);
-    progress.end();
-    Ok(tracks)
-}
-
-/// The ways to run once more because nobody can say yet whether `auto` is slower.
-fn undecided(tracks: &Tracks) -> Vec<usize> {
-    [[ONE, ONE_AUTO, ONE_AGAIN], [OFF, AUTO, OFF_AGAIN]]
-        .into_iter()
-        .filter(|[_, subject, _]| tracks.verdict(*subject) == Some(Verdict::Undecided))
-        .flatten()
-        .collect()
-}
-
-fn round(
-    setup: &Setup,
-    ours: &Ours,
-    tracks: &mut Tracks,
-    mut order: Vec<usize>,
-    seed: u64,
-) -> Result<(), BenchError> {
-    let number = tracks.ways[OFF].rounds.len();
-    order::shuffle(&mut order, seed, &setup.name(), number);
-    for track in &mut tracks.ways {
-        track.rounds.push(None);
-    }
-    for place in order {
+    let contest = Contest {
+        name: &setup.name(),
+        pairs: &DECIDED,
+        controls: &[ONE, OFF],
+        metric: &METRICS[0],
+        plan,
+    };
+    let mut teams = vec![None; WAYS.len()];
+    let mut rounds = contest.run_all(WAYS.len(), progress, |place, round| {
         let way = WAYS[place];
-        let clients = if way.alone { 1 } else { setup.clients };
-        let mut outcome: Outcome = ours.outcome(number + 1, clients, way.teams)?;
-        let track = &mut tracks.ways[place];
-        track.teams = outcome.teams.take();
-        if let Some(last) = track.rounds.last_mut() {
-            *last = Some(Measured::of(&outcome, setup.case.work.main_transaction()));
-        }
+        let mut outcome = ours.outcome(round + 1, way.clients(setup), way.teams)?;
+        teams[place] = outcome.teams.take();
+        Ok((Measured::of(&outcome, setup.case.work.main_transaction()), None))
+    })?;
+    let wrong = differs.or(ours.check()?.into_iter().next());
+    for side in rounds.all_mut() {
+        side.wrong = wrong.clone();
     }
-    Ok(())
+    // Rows have the control of `off` first.
+    rounds.controls.reverse();
+    progress.end();
+    Ok(Results { rounds, teams })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn track(rates: &[Option<f64>]) -> Track {
-        let round = |tps| Measured {
-            tps,
-            new_orders_per_min: 0.0,
-            p50_us: None,
-            p99_us: None,
-            retries: 0.0,
-        };
-        Track {
-            rounds: rates.iter().map(|rate| rate.map(round)).collect(),
-            teams: None,
-        }
-    }
-
-    fn tracks(auto: f64, pairs: usize) -> Tracks {
-        let mut ways = vec![Track::default(); WAYS.len()];
-        for (place, tps) in [(OFF, 100.0), (OFF_AGAIN, 101.0), (AUTO, auto)] {
-            ways[place] = track(&vec![Some(tps); pairs]);
-        }
-        Tracks { ways, wrong: None }
-    }
-
-    #[test]
-    fn auto_is_judged_by_what_threads_do_twice() {
-        assert_eq!(tracks(200.0, 5).verdict(AUTO), Some(Verdict::NotSlower));
-        assert_eq!(tracks(99.5, 5).verdict(AUTO), Some(Verdict::Undecided));
-        assert_eq!(tracks(99.5, 30).verdict(AUTO), Some(Verdict::NotSlower));
-        assert_eq!(tracks(90.0, 5).verdict(AUTO), Some(Verdict::Slower));
-        assert_eq!(tracks(90.0, 5).verdict(ON), None);
-        let near = tracks(99.5, 5);
-        // One client has not been run at all, so nobody can say anything of it either.
-        assert_eq!(undecided(&near), [ONE, ONE_AUTO, ONE_AGAIN, OFF, AUTO, OFF_AGAIN]);
-    }
-
-    #[test]
-    fn ratios_are_of_rounds_both_took_part_in() {
-        let mut tracks = tracks(1.0, 0);
-        tracks.ways[ON] = track(&[Some(10.0), None, Some(30.0)]);
-        tracks.ways[SERIAL] = track(&[Some(5.0), Some(1.0), None]);
-        assert_eq!(tracks.ratios(ON, SERIAL), [2.0]);
-    }
-
     #[test]
     fn ways_are_where_their_places_say() {
-        let names =
-            [ONE, ONE_AUTO, OFF, SERIAL, ON, AUTO, ONE_AGAIN, OFF_AGAIN].map(|place| WAYS[place].name);
-        assert_eq!(
-            names,
-            ["one", "one_auto", "off", "serial", "on", "auto", "one", "off"]
-        );
-        for (a, b) in [(ONE, ONE_AGAIN), (OFF, OFF_AGAIN)] {
-            assert_eq!(WAYS[a], WAYS[b]);
-        }
+        let names = [ONE, ONE_AUTO, OFF, SERIAL, ON, AUTO].map(|place| WAYS[place].name);
+        assert_eq!(names, ["one", "one_auto", "off", "serial", "on", "auto"]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The card of the `teams` cases: clients of one store on threads and in teams.
 
-use crate::transactions::{RATIO, TPS};
+use crate::transactions::TPS;
 use corun_cli::number;
+use lab_core::metric::RATIO;
 use lab_core::report::page::{Section, Table};
 use lab_core::row::{Label, Row};
 

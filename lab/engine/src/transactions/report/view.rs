@@ -1,6 +1,7 @@
 //! Finds numbers among the rows of a run.
 
-use crate::transactions::{CORUN, RATIO};
+use crate::transactions::CORUN;
+use lab_core::metric::RATIO;
 use lab_core::row::{Label, Row};
 use lab_core::stats::Spread;
 
