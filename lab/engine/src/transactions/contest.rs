@@ -54,7 +54,7 @@ impl Peers {
 }
 
 /// Where an engine is run.
-enum Side {
+pub(super) enum Side {
     Ours(Box<Ours>),
     Peer(Peer),
 }
@@ -91,7 +91,7 @@ pub struct Engine {
     pub loaded: Option<Loaded>,
     /// CPU time it used while another one ran, in percent of one CPU, by turn.
     pub idle_percent: Vec<f64>,
-    side: Option<Side>,
+    pub(super) side: Option<Side>,
 }
 
 /// What all engines gave.
