@@ -45,7 +45,7 @@ impl Refusal {
 pub mod code {
     /// One of these for a SQLSTATE that a server said; "XX000" for others.
     pub fn of(said: &str) -> &'static str {
-        const KNOWN: [&str; 12] = [
+        const KNOWN: [&str; 13] = [
             PROTOCOL_VIOLATION,
             INVALID_AUTHORIZATION,
             INVALID_PASSWORD,
@@ -53,6 +53,7 @@ pub mod code {
             TOO_MANY_CONNECTIONS,
             NOT_SUPPORTED,
             ADMIN_SHUTDOWN,
+            CRASH_SHUTDOWN,
             CANNOT_CONNECT_NOW,
             INSUFFICIENT_PRIVILEGE,
             INVALID_PARAMETER_VALUE,
@@ -92,6 +93,8 @@ pub mod code {
     pub const NOT_SUPPORTED: &str = "0A000";
     /// Ended by an administrator.
     pub const ADMIN_SHUTDOWN: &str = "57P01";
+    /// Ended because another process of the server crashed.
+    pub const CRASH_SHUTDOWN: &str = "57P02";
     /// Not now.
     pub const CANNOT_CONNECT_NOW: &str = "57P03";
     /// Cancelled.

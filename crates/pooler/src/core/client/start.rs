@@ -112,6 +112,7 @@ impl<R: Reactor> EventLoop<R> {
             code::CANNOT_CONNECT
                 | code::CANNOT_CONNECT_NOW
                 | code::ADMIN_SHUTDOWN
+                | code::CRASH_SHUTDOWN
                 | code::INVALID_CATALOG
                 | code::TOO_MANY_CONNECTIONS
                 | code::PROTOCOL_VIOLATION

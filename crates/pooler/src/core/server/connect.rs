@@ -461,8 +461,8 @@ impl<R: Reactor> EventLoop<R> {
         self.connect_failed(reactor, pool, host, refusal);
     }
 
-    /// What becomes of those that wait for a server when there is none: refused by it, they are told why; if it cannot be reached or is
-    /// only starting, they wait for the next attempt, as they do in PgBouncer.
+    /// What becomes of those that wait for a server when there is none: refused by it, they are told why; if it cannot be reached, starts
+    /// or stops, they wait for the next attempt, as they do in PgBouncer.
     fn connect_failed(&mut self, reactor: &mut R, index: usize, host: usize, refusal: Refusal) {
         let retry = self.files.config.proxy.server_login_retry;
         let Some(pool) = self.pools.get_mut(index) else {
@@ -470,7 +470,11 @@ impl<R: Reactor> EventLoop<R> {
         };
         // A wrong password is no fault of the host.
         let at_fault = !is_login_failed(&refusal);
-        let comes_back = matches!(refusal.code, code::CANNOT_CONNECT | code::CANNOT_CONNECT_NOW) && at_fault;
+        let comes_back = at_fault
+            && matches!(
+                refusal.code,
+                code::CANNOT_CONNECT | code::CANNOT_CONNECT_NOW | code::ADMIN_SHUTDOWN | code::CRASH_SHUTDOWN
+            );
         let retry = if comes_back { retry.max(RETRY_MIN) } else { retry };
         let what = match refusal.code {
             code::CANNOT_CONNECT if at_fault => refusal.message.clone(),

@@ -328,19 +328,23 @@ fn the_connection_that_listens_takes_no_core_pools_share() {
     let (mut a, mut b) = fixture.two();
     a.rows("listen news");
     let mut console = fixture.console();
-    let servers = |console: &mut Raw, listening: bool| -> Vec<String> {
-        let rows = console.table("show servers");
-        let own = rows.iter().filter(|row| row["database"] == fixture.database);
-        own.filter(|row| (row["state"] == "listen") == listening)
-            .map(|row| row["remote_pid"].clone())
-            .collect()
+    // The connection that listens for all, and the others.
+    let mut servers = || {
+        let mut rows = console.table("show servers");
+        rows.retain(|row| row["database"] == fixture.database);
+        rows.into_iter()
+            .partition::<Vec<_>, _>(|row| row["state"] == "listen")
     };
-    wait_until("it is listened", || !servers(&mut console, true).is_empty());
+    // The client's own connection listens for it until then.
+    wait_until("its channels have been handed over", || {
+        let (listening, others) = servers();
+        !listening.is_empty() && others.iter().all(|row| row["state"] == "idle")
+    });
     // What is left is the connection that listens, and its core pool has no other.
-    for pid in servers(&mut console, false) {
-        fixture.sql(&format!("select pg_terminate_backend({pid})"));
+    for row in servers().1 {
+        fixture.sql(&format!("select pg_terminate_backend({})", row["remote_pid"]));
     }
-    wait_until("the others have gone", || servers(&mut console, false).is_empty());
+    wait_until("the others have gone", || servers().1.is_empty());
     a.rows("begin; select 1");
     b.rows("begin; select 1");
     a.rows("commit");
