@@ -89,6 +89,13 @@ impl BenchError {
         }
     }
 
+    /// The error and its detail in one line: why a row has no number.
+    pub fn in_one_line(&self) -> String {
+        let parts = [Some(self.to_string()), self.detail()];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        parts.join("; ")
+    }
+
     /// What to do about it, if that is known.
     pub fn hint(&self) -> Option<String> {
         match self {

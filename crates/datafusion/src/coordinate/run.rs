@@ -131,12 +131,12 @@ pub(super) async fn run_statement(
 
 /// Frees the CPUs, then tells the client: who saw the end of a query no longer finds it in the state.
 fn conclude(seat: Seat, out: Out, result: Result<Result<Done, EngineError>, Box<dyn Any + Send>>) {
-    let mut result = result.unwrap_or_else(|panic| Err(panicked(panic)));
-    if seat.shared.is_stopped() {
+    let result = match seat.shared.is_stopped() {
         // Pools that stop drop the tasks of an operator in any order: to one that is left, the rows of a dropped one are at
         // their end, and what comes out looks complete.
-        result = Err(super::stopped());
-    }
+        true => Err(super::stopped()),
+        false => result.unwrap_or_else(|panic| Err(panicked(panic))),
+    };
     seat.leave(result.as_ref().is_ok_and(|done| done.teaches));
     *out.outcome.lock() = Some(result.map(|done| done.report));
 }

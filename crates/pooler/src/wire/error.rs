@@ -63,6 +63,14 @@ pub mod code {
         KNOWN.into_iter().find(|&code| code == said).unwrap_or("XX000")
     }
 
+    /// Whether a server that refuses with this is only away: it cannot be reached, starts or stops.
+    pub fn is_away(code: &str) -> bool {
+        matches!(
+            code,
+            CANNOT_CONNECT | CANNOT_CONNECT_NOW | ADMIN_SHUTDOWN | CRASH_SHUTDOWN
+        )
+    }
+
     /// Nothing is wrong: of notices.
     pub const SUCCESS: &str = "00000";
     /// A value a setting does not take.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::spec::{Derive, Pick, Take};
 use super::{expression, words};
 use crate::filter::{self, Filter};
+use crate::metric::RATIO;
 use crate::row::{Row, Value};
 use crate::stats::Spread;
 
@@ -196,10 +197,13 @@ impl<'r> Rows<'r> {
     /// What a row's number may as well be: its rounds, and for a ratio what a side against itself differs by.
     fn range(&self, row: &Row) -> Option<Spread> {
         let spread = row.spread?;
-        let control = self.rows.iter().find(|other| {
-            other.case == row.case && other.metric == "ratio" && other.parameter("control").is_some()
-        });
-        let noise = control.filter(|_| row.metric == "ratio").and_then(|control| {
+        let is_control = |other: &&&Row| {
+            other.case == row.case && other.metric == RATIO && other.parameter("control").is_some()
+        };
+        let control = (row.metric == RATIO)
+            .then(|| self.rows.iter().find(is_control))
+            .flatten();
+        let noise = control.and_then(|control| {
             let ends = (control.number("noise_low"), control.number("noise_high"));
             ends.0
                 .zip(ends.1)

@@ -1,27 +1,19 @@
 //! From traced operations to a [`Study`]: which points, and what members of a team miss with them. The algorithm is
 //! `corun_cachesim::instruction_cache`; here the points of several operations become one set, and get their names.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use anyhow::{Result, bail};
-use corun_cachesim::instruction_cache::{
-    self, Candidates, CodeCache, Original, Placed, Placement, Preference, Search, Start, SwitchCode, Team,
-    Wanted, evaluate, place,
-};
+use anyhow::Result;
+use corun_cachesim::instruction_cache::{self, Original, Placed, Start, Wanted};
 use corun_model::teams::{CtxProfile, Knee, L1i};
 
+use super::chooser::{Chooser, key};
 use super::study::{Choice, Latched, Operation, Place, Point, Study, TeamRun, Trial, Unplaced};
 use super::traced::{Key, Traced};
-use corun_cli::failure::{Failed, Usage};
+use corun_cli::failure::Failed;
 
-/// Code that runs at each switch: that of `corun_exec::teams` in bytes, rounded up to lines (the paper's has 76), far from the program, in
-/// the first sets of the cache.
-const SWITCH: SwitchCode = SwitchCode {
-    address: 0x7fff_0000_0000,
-    bytes: 128,
-};
 /// Points of one operation at most.
-const POINTS_MAX: usize = 1024;
+pub(super) const POINTS_MAX: usize = 1024;
 /// Knees of the trade-off, beside the one that was asked for.
 const WIDTHS: [u64; 4] = [50, 100, 200, 400];
 const HEIGHTS: [u32; 4] = [1, 2, 4, 8];
@@ -46,12 +38,6 @@ pub struct Question {
     pub sweep: bool,
 }
 
-/// What a study and the profile need of a point.
-struct Chosen {
-    place: Place,
-    name: Option<String>,
-}
-
 /// Finds the points, and says what they are worth. `advance` hears of each piece of work that is done, of [`pieces`].
 ///
 /// # Errors
@@ -68,19 +54,18 @@ pub fn study(question: &Question, traced: &[Traced], advance: &mut dyn FnMut()) 
         None => question.knee,
     };
     let found = chooser.find(knee)?;
-    let keys: Vec<Key> = found.chosen.keys().cloned().collect();
-    let mut points: Vec<Point> = found
-        .chosen
-        .into_values()
-        .map(|chosen| Point {
-            place: chosen.place,
-            name: chosen.name,
-            calls: vec![0; traced.len()],
-        })
+    let points = found.points.values();
+    let mut points: Vec<Point> = points
+        .map(|&(operation, point)| describe(traced, operation, chooser.choice, point))
         .collect();
+    let keys: Vec<&Key> = found.points.keys().collect();
+    let (mut unplaced, mut latched) = (Vec::new(), Vec::new());
     let mut operations = Vec::new();
     for (index, one) in traced.iter().enumerate() {
-        let number = |point: u64| keys.binary_search(&key(one, chooser.choice, point)).ok();
+        let wanted = &found.wanted[index];
+        unplaced.extend(unplaced_of(one, index, chooser.choice, wanted));
+        latched.extend(latched_of(one, index, wanted));
+        let number = |point: u64| keys.binary_search(&&key(one, chooser.choice, point)).ok();
         let placement = chooser.evaluate(index, |point| number(point).is_some())?;
         for (&point, &calls) in &placement.points {
             if let Some(number) = number(point) {
@@ -90,19 +75,25 @@ pub fn study(question: &Question, traced: &[Traced], advance: &mut dyn FnMut()) 
         let calls = placement.segments.calls.iter();
         let calls = calls.filter_map(|call| Some((call.at, number(call.point)?)));
         let original = Original::of(&one.operation, &chooser.cache)?;
-        let (leading, team) = chooser.team(index, |point| number(point).is_some())?;
+        let team = chooser.team(index, |point| number(point).is_some())?;
+        let members = question.members as usize;
+        let together = team.together(members, Start::Warm);
         let mut operation = Operation {
             name: one.name.clone(),
             instructions: original.instructions,
             footprint_lines: original.footprint_lines,
             cold: original.cold_misses,
             warm: original.warm_misses,
-            leading,
+            leading: together.members.first().copied().unwrap_or_default(),
             non_leading: placement.segments.non_leading_misses(),
             warm_at: original.warm_misses_at,
             non_leading_at: placement.segments.misses_at.clone(),
             calls: calls.collect(),
-            team,
+            team: TeamRun {
+                team: together.total(),
+                serial: team.one_by_one(members, Start::Warm).total(),
+                additional: together.additional().unwrap_or_default(),
+            },
             trials: Vec::new(),
         };
         if question.sweep && operation.misses_anything() {
@@ -122,8 +113,8 @@ pub fn study(question: &Question, traced: &[Traced], advance: &mut dyn FnMut()) 
         choice: chooser.choice,
         operations,
         points,
-        unplaced: found.unplaced,
-        latched: found.latched,
+        unplaced,
+        latched,
     })
 }
 
@@ -155,132 +146,6 @@ fn knees(question: &Question) -> BTreeSet<(u32, u64)> {
 
 fn is_swept(knee: Knee) -> bool {
     HEIGHTS.contains(&knee.height) && WIDTHS.contains(&knee.width)
-}
-
-/// The points that a knee asks for, of all operations together.
-#[derive(Default)]
-struct Found {
-    chosen: BTreeMap<Key, Chosen>,
-    unplaced: Vec<Unplaced>,
-    latched: Vec<Latched>,
-}
-
-/// Places points of several operations, and runs these with the points of all.
-struct Chooser<'a> {
-    question: &'a Question,
-    traced: &'a [Traced],
-    cache: CodeCache,
-    choice: Choice,
-    /// Of each operation.
-    patchable: Vec<BTreeSet<u64>>,
-}
-
-impl<'a> Chooser<'a> {
-    fn new(question: &'a Question, traced: &'a [Traced]) -> Result<Self> {
-        let cache = CodeCache::lru(question.l1i).map_err(|error| {
-            Usage(format!(
-                "{error}\nhint: give another cache with --l1i SIZE/WAYS/LINE"
-            ))
-        })?;
-        let patchable: Vec<BTreeSet<u64>> = traced.iter().map(Traced::patchable).collect();
-        Ok(Self {
-            question,
-            traced,
-            cache,
-            choice: choice(question, traced, &patchable)?,
-            patchable,
-        })
-    }
-
-    /// Entries that can be patched, if the program has any; with `--entries` and none of those, all that were called.
-    fn candidates(&self, index: usize) -> Candidates<'_> {
-        let patchable = &self.patchable[index];
-        match self.choice {
-            Choice::Lines => Candidates::Instructions,
-            Choice::Sites => Candidates::Sites,
-            Choice::Entries if patchable.is_empty() && self.question.choice == Some(Choice::Entries) => {
-                Candidates::Entries
-            }
-            Choice::Entries => Candidates::Addresses(patchable),
-        }
-    }
-
-    fn find(&self, knee: Knee) -> Result<Found> {
-        let mut found = Found::default();
-        for (index, one) in self.traced.iter().enumerate() {
-            let search = Search {
-                knee,
-                candidates: self.candidates(index),
-                preference: match self.choice {
-                    // The paper's: exactly where the knee begins.
-                    Choice::Lines => Preference::Nearest,
-                    // A point in a loop costs a call each time round.
-                    Choice::Sites | Choice::Entries => Preference::Rarest,
-                },
-                points_max: POINTS_MAX,
-            };
-            let placement = place(&one.operation, &self.cache, &search)?;
-            for &point in placement.points.keys() {
-                self.keep(one, point, &mut found);
-            }
-            found
-                .unplaced
-                .extend(unplaced_of(one, index, self.choice, &placement.wanted));
-            found.latched.extend(latched_of(one, index, &placement.wanted));
-            if self.choice == Choice::Sites && self.question.prefetch_points {
-                for record in one.operation.visits().iter().map(|visit| visit.site_address) {
-                    if one.site(record).is_some_and(|point| point.prefetches) {
-                        self.keep(one, record, &mut found);
-                    }
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    fn keep(&self, one: &Traced, point: u64, found: &mut Found) {
-        let entry = found.chosen.entry(key(one, self.choice, point));
-        entry.or_insert_with(|| describe(one, self.choice, point));
-    }
-
-    /// An operation cut at these points.
-    fn evaluate(&self, index: usize, on: impl Fn(u64) -> bool) -> Result<Placement> {
-        let operation = &self.traced[index].operation;
-        Ok(evaluate(operation, &self.cache, self.candidates(index), on)?)
-    }
-
-    /// What the first member of a team with these points misses, and what all do.
-    fn team(&self, index: usize, on: impl Fn(u64) -> bool) -> Result<(u64, TeamRun)> {
-        let operations = std::slice::from_ref(&self.traced[index].operation);
-        let team = Team::new(self.cache, operations, self.candidates(index), on, Some(SWITCH))?;
-        let members = self.question.members as usize;
-        let together = team.together(members, Start::Warm);
-        Ok((
-            together.members.first().copied().unwrap_or_default(),
-            TeamRun {
-                team: together.total(),
-                serial: team.one_by_one(members, Start::Warm).total(),
-                additional: together.additional().unwrap_or_default(),
-            },
-        ))
-    }
-
-    /// What each operation has of a knee: with the points of all, as a program would turn them on.
-    fn try_knee(&self, knee: Knee) -> Result<Vec<Trial>> {
-        let found = self.find(knee)?;
-        let of_one = |(index, one): (usize, &Traced)| {
-            let on = |point: u64| found.chosen.contains_key(&key(one, self.choice, point));
-            let placement = self.evaluate(index, on)?;
-            Ok(Trial {
-                knee,
-                points: placement.points.len(),
-                calls: placement.segments.calls.len() as u64,
-                misses: placement.segments.non_leading_misses(),
-                additional: self.team(index, on)?.1.additional,
-            })
-        };
-        self.traced.iter().enumerate().map(of_one).collect()
-    }
 }
 
 /// Sorts points by where they are first come by.
@@ -326,42 +191,18 @@ pub fn profile(study: &Study) -> Result<CtxProfile> {
     Ok(profile)
 }
 
-fn choice(question: &Question, traced: &[Traced], patchable: &[BTreeSet<u64>]) -> Result<Choice> {
-    let sites = traced.iter().any(Traced::has_sites);
-    match question.choice {
-        Some(Choice::Sites) if !sites => bail!(Failed(
-            "the program has no CTX points compiled in\nhint: leave out --sites to see at which source lines points \
-             belong"
-                .to_owned()
-        )),
-        Some(choice) => Ok(choice),
-        None if sites => Ok(Choice::Sites),
-        None if patchable.iter().any(|entries| !entries.is_empty()) => Ok(Choice::Entries),
-        None => Ok(Choice::Lines),
-    }
-}
-
-fn key(one: &Traced, choice: Choice, point: u64) -> Key {
-    match (choice, one.site(point)) {
-        (Choice::Sites, Some(known)) => Key::Site(known.site.clone()),
-        _ => one.code(point),
-    }
-}
-
-fn describe(one: &Traced, choice: Choice, point: u64) -> Chosen {
-    match (choice, one.site(point)) {
-        (Choice::Sites, Some(known)) => Chosen {
-            place: site_place(one, point),
-            name: Some(known.site.to_string()),
-        },
-        (Choice::Entries, _) => Chosen {
-            place: one.place(point),
-            name: one.symbol(point),
-        },
-        _ => Chosen {
-            place: one.place(point),
-            name: None,
-        },
+/// A point of one of the operations, of which none has come by it yet.
+fn describe(traced: &[Traced], operation: usize, choice: Choice, point: u64) -> Point {
+    let one = &traced[operation];
+    let (place, name) = match (choice, one.site(point)) {
+        (Choice::Sites, Some(known)) => (site_place(one, point), Some(known.site.to_string())),
+        (Choice::Entries, _) => (one.place(point), one.symbol(point)),
+        _ => (one.place(point), None),
+    };
+    Point {
+        place,
+        name,
+        calls: vec![0; traced.len()],
     }
 }
 

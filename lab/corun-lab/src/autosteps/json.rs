@@ -25,7 +25,7 @@ pub fn rows(study: &Study) -> Vec<Value> {
             "warm_misses": operation.warm,
             "leading_misses": operation.leading,
             "non_leading_misses": operation.non_leading,
-            "reduction_percent": reduction(operation.warm, operation.non_leading),
+            "reduction_percent": reduction(operation.warm, operation.non_leading as f64),
             "points": study.points_of(index),
             "calls": operation.calls.len(),
             "label": "simulated",
@@ -36,7 +36,7 @@ pub fn rows(study: &Study) -> Vec<Value> {
             "members": study.members,
             "serial_misses": operation.team.serial,
             "team_misses": operation.team.team,
-            "reduction_percent": reduction(operation.team.serial, operation.team.team),
+            "reduction_percent": reduction(operation.team.serial, operation.team.team as f64),
             "misses_per_additional_member": operation.team.additional,
             "label": "simulated",
         }));
@@ -48,7 +48,7 @@ pub fn rows(study: &Study) -> Vec<Value> {
                 "points": trial.points,
                 "calls": trial.calls,
                 "non_leading_misses": trial.misses,
-                "reduction_percent": reduction(operation.warm, trial.misses),
+                "reduction_percent": reduction(operation.warm, trial.misses as f64),
                 "misses_per_additional_member": trial.additional,
                 "label": "simulated",
             })

@@ -10,6 +10,7 @@
 
 mod args;
 mod choose;
+mod chooser;
 mod json;
 mod report;
 mod sources;

@@ -64,12 +64,12 @@ fn tiles(study: &Study, operation: &Operation) -> Vec<Tile> {
     }
     vec![
         Tile {
-            value: percent(operation.saved_by_each(operation.team.additional)),
+            value: percent(reduction(operation.warm, operation.team.additional)),
             name: format!("fewer misses of each further member, {}", operation.name),
             note: format!("{:.1} instead of {}", operation.team.additional, operation.warm),
         },
         Tile {
-            value: percent(reduction(operation.team.serial, operation.team.team)),
+            value: percent(reduction(operation.team.serial, operation.team.team as f64)),
             name: format!("fewer misses of a team of {}", study.members),
             note: format!("{} instead of {}", operation.team.team, operation.team.serial),
         },

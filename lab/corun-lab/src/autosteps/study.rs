@@ -162,11 +162,6 @@ impl Operation {
         self.warm > 0 || self.non_leading > 0
     }
 
-    /// How much less a member that misses so much misses than one alone, in percent.
-    pub fn saved_by_each(&self, additional: f64) -> Option<f64> {
-        (self.warm > 0).then(|| 100.0 * (1.0 - additional / self.warm as f64))
-    }
-
     /// A knee whose team misses less than with this one and switches no more often, the best of these.
     pub fn better_knee(&self, knee: Knee) -> Option<&Trial> {
         let chosen = self.trials.iter().find(|trial| trial.knee == knee)?;
@@ -276,8 +271,8 @@ pub fn times(count: u64) -> String {
 }
 
 /// How much less `after` is than `before`, in percent; nothing of nothing.
-pub fn reduction(before: u64, after: u64) -> Option<f64> {
-    (before > 0).then(|| 100.0 * (1.0 - after as f64 / before as f64))
+pub fn reduction(before: u64, after: f64) -> Option<f64> {
+    (before > 0).then(|| 100.0 * (1.0 - after / before as f64))
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use corun_cli::out;
 /// Rows of the table that stands for the paper's Figure 15.
 const STEPS: u64 = 10;
 /// Heading of what each member of a team but the first misses.
-pub const EACH: &str = "each further member";
+const EACH: &str = "each further member";
 /// Heading of what such a member would miss if switching took no code.
-pub const IDEAL: &str = "ideal";
+const IDEAL: &str = "ideal";
 
 /// Prints all of it, the trade-off over knees with `sweep`.
 ///
@@ -87,9 +87,9 @@ fn teams(out: &mut impl Write, study: &Study) -> io::Result<()> {
                 operation.name.clone(),
                 team.serial.to_string(),
                 team.team.to_string(),
-                percent(reduction(team.serial, team.team)),
+                percent(reduction(team.serial, team.team as f64)),
                 format!("{:.1}", team.additional),
-                percent(operation.saved_by_each(team.additional)),
+                percent(reduction(operation.warm, team.additional)),
                 operation.non_leading.to_string(),
             ]
         })
@@ -167,7 +167,7 @@ pub fn trial_cells(knee: String, operation: &Operation, trial: &Trial) -> Vec<St
         trial.points.to_string(),
         trial.calls.to_string(),
         format!("{:.1}", trial.additional),
-        percent(operation.saved_by_each(trial.additional)),
+        percent(reduction(operation.warm, trial.additional)),
         trial.misses.to_string(),
     ]
 }
@@ -267,6 +267,6 @@ mod tests {
             (percent(None), percent(Some(91.26))),
             ("-".to_owned(), "91.3 %".to_owned())
         );
-        assert_eq!(reduction(0, 3), None);
+        assert_eq!(reduction(0, 3.0), None);
     }
 }

@@ -3,6 +3,8 @@
 //! Pure: the same seed and sizes give the same statements. Statements that differ only in constants share a name, under
 //! which their times are reported.
 
+use std::collections::BTreeMap;
+
 use corun_workloads::answers::Answer;
 use corun_workloads::numbers::{below, draw};
 use corun_workloads::ssb::{PLQ_TERMS_MAX, QUERIES, Sizes, plq};
@@ -40,8 +42,6 @@ pub struct Statement {
     pub sql: String,
     /// The right answer, once known.
     pub reference: Option<Answer>,
-    /// Operators of corun's in its plan, once known.
-    pub corun_operators: Option<usize>,
 }
 
 /// All statements.
@@ -49,6 +49,8 @@ pub struct Statement {
 pub struct Mix {
     /// Analytic statements first.
     pub statements: Vec<Statement>,
+    /// Joins of corun's in the plans of statements of a name, once known.
+    pub corun_joins: BTreeMap<String, usize>,
 }
 
 /// Variants of each short statement: enough that one plan's data does not stay in the L1 cache by itself.
@@ -68,7 +70,10 @@ impl Mix {
                 statements.push(statement(name.to_owned(), Class::Short, sql));
             }
         }
-        Mix { statements }
+        Mix {
+            statements,
+            corun_joins: BTreeMap::new(),
+        }
     }
 
     /// Indices of the statements of a class.
@@ -100,7 +105,6 @@ fn statement(name: String, class: Class, sql: String) -> Statement {
         class,
         sql,
         reference: None,
-        corun_operators: None,
     }
 }
 

@@ -54,15 +54,15 @@ pub struct QuerySummary {
     pub corun_ms: Option<f64>,
     /// Median of stock over median of corun, over the rounds in which both ran it.
     pub speed_up: Option<Spread>,
-    /// Operators of corun's in its plan, if known.
-    pub corun_operators: Option<usize>,
+    /// Joins of corun's in its plan, if known.
+    pub corun_joins: Option<usize>,
 }
 
 impl QuerySummary {
     /// Why it is below 1, as far as that is known; `None` if it is not.
     pub fn loss(&self) -> Option<String> {
         let ratio = self.speed_up.filter(|ratio| ratio.median < 1.0)?;
-        let why = match self.corun_operators {
+        let why = match self.corun_joins {
             _ if ratio.max >= 1.0 => "undecided, other rounds are on the other side of 1".to_owned(),
             Some(0) => "its plan is the same on both sides, so it lost to what ran beside it: queries that end sooner are \
                         followed by others that use caches and memory"
@@ -237,11 +237,7 @@ fn query_summary(turns: &[Turn], mix: &Mix, class: Class, name: &str) -> QuerySu
         stock_ms: overall(Side::Stock),
         corun_ms: overall(Side::Corun),
         speed_up: Spread::of(&ratios),
-        corun_operators: mix
-            .statements
-            .iter()
-            .find(|statement| statement.name == name)
-            .and_then(|statement| statement.corun_operators),
+        corun_joins: mix.corun_joins.get(name).copied(),
     }
 }
 
@@ -393,7 +389,7 @@ pub(super) mod tests {
             })
         };
         query.speed_up = spread(0.8, 0.9, 1.1);
-        query.corun_operators = Some(0);
+        query.corun_joins = Some(0);
         assert!(
             query
                 .loss()
@@ -402,7 +398,7 @@ pub(super) mod tests {
         );
         query.speed_up = spread(0.8, 0.9, 0.95);
         assert!(query.loss().expect("below 1").contains("beside it"));
-        query.corun_operators = Some(2);
+        query.corun_joins = Some(2);
         assert!(
             query
                 .loss()

@@ -192,8 +192,8 @@ impl Engine {
     /// Why it has no numbers: ours must work.
     fn gone(&self, error: &BenchError) -> Gone {
         match self.name.as_str() {
-            CORUN => Gone::Failed(text(error)),
-            _ => Gone::Unavailable(text(error)),
+            CORUN => Gone::Failed(error.in_one_line()),
+            _ => Gone::Unavailable(error.in_one_line()),
         }
     }
 
@@ -313,13 +313,6 @@ fn settle(engines: &[Engine], setup: &Setup, scratch: &Scratch) {
 
 fn remove_folder(folder: &Path) -> Result<(), BenchError> {
     remove(folder).map_err(|source| BenchError::io(format!("could not remove {}", folder.display()), source))
-}
-
-/// The text of an error for a row that says why there is no number.
-fn text(error: &BenchError) -> String {
-    let parts = [Some(error.to_string()), error.detail()];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    parts.join("; ")
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ impl Can {
         tell("resources", local.clone());
         let sampling = options.sampling && tell("sampling", local.and_then(|()| sampled::possible()));
         let simulation = match (&options.server, options.queries.is_empty()) {
-            (Which::Ours, false) => crate::key_ranges_simulated::backend::valgrind().map_err(|error| crate::pooler::text(&error)),
+            (Which::Ours, false) => crate::key_ranges_simulated::backend::valgrind().map_err(|error| error.in_one_line()),
             (Which::Ours, true) => Err("only DBmbench's queries are simulated".to_owned()),
             (Which::Given { .. } | Which::Attached { .. }, _) => {
                 Err("a running server's data folder cannot be given to a simulated one; run without --dsn for that".to_owned())

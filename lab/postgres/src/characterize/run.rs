@@ -20,7 +20,7 @@ use super::attached::{attached, command_of};
 use super::bound::Bound;
 use super::capabilities::Can;
 use super::counted::{self, Counters};
-use super::dbmbench::{Summary, Tables};
+use super::dbmbench::{Query, Summary, Tables};
 use super::embedded::{self, Embedded};
 use super::interference::{self, AgreementPlan};
 use super::observe::Resources;
@@ -42,12 +42,19 @@ use lab_core::stats::Spread;
 /// All that a run needs from outside, looked at before anything is written: files, programs, a server that answers, grants.
 pub struct Prepared {
     options: Options,
-    /// `None` if a process is only looked at.
-    stage: Option<Stage>,
+    target: Target,
 }
 
-/// Fields are dropped in this order: the server ends before the folder goes.
-struct Stage {
+/// What is looked at.
+enum Target {
+    /// A process that is asked nothing.
+    Process { process: u32, seconds: usize },
+    /// A server under workloads.
+    Server(Box<ReadyServer>),
+}
+
+/// A server that answers, and what is to run on it. Fields are dropped in this order: the server ends before the folder goes.
+struct ReadyServer {
     server: Server,
     workloads: Vec<Workload>,
     folder: PathBuf,
@@ -62,52 +69,26 @@ impl Prepared {
     /// A file that cannot be read, a process that is not there, a missing program; a server that cannot be had, or in which DBmbench's
     /// tables may not be made.
     pub fn new(options: Options, progress: &dyn Progress) -> Result<Self, BenchError> {
-        if let Which::Attached { process, .. } = options.server {
-            command_of(process)?;
-            return Ok(Self { options, stage: None });
-        }
-        let scratch = Scratch::named("corun-characterize-", None)?;
-        let mut workloads = Vec::new();
-        for query in &options.queries {
-            let folder = scratch.folder(query.name())?;
-            workloads.push(Workload::dbmbench(*query, options.paper, &folder)?);
-        }
-        for own in &options.own {
-            workloads.push(Workload::own(&own.name, &own.file, own.times)?);
-        }
-        let programs = Programs::find()?;
-        let server = match &options.server {
+        let target = match &options.server {
+            &Which::Attached { process, seconds } => {
+                command_of(process)?;
+                Target::Process { process, seconds }
+            }
             Which::Given { conninfo, load } => {
-                let server = Server::given(&programs, conninfo)?;
-                match (options.queries.is_empty(), load) {
-                    (true, _) => {}
-                    (false, true) => may_load(&server)?,
-                    (false, false) => {
-                        return Err(BenchError::BadArgument(format!(
-                            "DBmbench's tables would have to be made in that server, in a schema {SCHEMA} that is dropped afterwards: allow it with --load, or name a workload of your own with --sql or --pgbench"
-                        )));
-                    }
-                }
-                server
+                let given = |programs: &Programs| given(programs, conninfo, *load, &options.queries);
+                Target::Server(Box::new(ReadyServer::new(&options, given)?))
             }
-            Which::Ours | Which::Attached { .. } => {
-                progress.begin("characterize: starting PostgreSQL", 0);
-                let server = Server::start(&programs);
-                progress.end();
-                server?
+            Which::Ours => {
+                let start = |programs: &Programs| {
+                    progress.begin("characterize: starting PostgreSQL", 0);
+                    let server = Server::start(programs);
+                    progress.end();
+                    server
+                };
+                Target::Server(Box::new(ReadyServer::new(&options, start)?))
             }
         };
-        let stage = Stage {
-            server,
-            workloads,
-            folder: scratch.folder("pgbench")?,
-            scratch,
-            programs,
-        };
-        Ok(Self {
-            options,
-            stage: Some(stage),
-        })
+        Ok(Self { options, target })
     }
 
     /// Runs all stages that this machine can do.
@@ -142,16 +123,16 @@ impl Prepared {
         emit: &mut dyn FnMut(Row),
     ) -> Result<(), BenchError> {
         let options = &self.options;
-        if let Which::Attached { process, seconds } = options.server {
-            return attached(process, seconds, topology, stop, progress, emit);
-        }
-        let Some(stage) = self.stage else {
-            return Ok(());
+        let ready = match self.target {
+            Target::Process { process, seconds } => {
+                return attached(process, seconds, topology, stop, progress, emit);
+            }
+            Target::Server(ready) => *ready,
         };
-        let server = stage.server;
+        let server = ready.server;
         let stand = Stand {
             server: &server,
-            folder: &stage.folder,
+            folder: &ready.folder,
             progress,
             stop,
         };
@@ -173,7 +154,7 @@ impl Prepared {
             &stand,
             options,
             topology,
-            &stage.workloads,
+            &ready.workloads,
             summary.as_ref(),
             &mut can,
             emit,
@@ -208,13 +189,48 @@ impl Prepared {
         // The stand-alone backend needs the data folder for itself: only our own server gives it away.
         let small = Small::load(&server, &options.queries, progress)?;
         if let Some(kept) = server.stop()? {
-            let folder = stage.scratch.folder("valgrind")?;
-            for row in small.simulate(&stage.programs, &kept, topology, &folder, can.smt, progress)? {
+            let folder = ready.scratch.folder("valgrind")?;
+            for row in small.simulate(&ready.programs, &kept, topology, &folder, can.smt, progress)? {
                 emit(row);
             }
         }
         Ok(())
     }
+}
+
+impl ReadyServer {
+    /// Reads the workloads' files before there is a server.
+    fn new(
+        options: &Options,
+        server: impl FnOnce(&Programs) -> Result<Server, BenchError>,
+    ) -> Result<Self, BenchError> {
+        let scratch = Scratch::named("corun-characterize-", None)?;
+        let mut workloads = Vec::new();
+        for query in &options.queries {
+            let folder = scratch.folder(query.name())?;
+            workloads.push(Workload::dbmbench(*query, options.paper, &folder)?);
+        }
+        for own in &options.own {
+            workloads.push(Workload::own(&own.name, &own.file, own.times)?);
+        }
+        let programs = Programs::find()?;
+        Ok(Self {
+            server: server(&programs)?,
+            workloads,
+            folder: scratch.folder("pgbench")?,
+            scratch,
+            programs,
+        })
+    }
+}
+
+/// A server that runs, in which DBmbench's tables may be made if its queries are to run.
+fn given(programs: &Programs, conninfo: &str, load: bool, queries: &[Query]) -> Result<Server, BenchError> {
+    let server = Server::given(programs, conninfo)?;
+    if !queries.is_empty() {
+        may_load(&server, load)?;
+    }
+    Ok(server)
 }
 
 /// Everything that is looked at while the server runs.

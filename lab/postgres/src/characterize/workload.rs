@@ -34,11 +34,17 @@ pub struct Workload {
     /// Which of DBmbench's it is.
     pub query: Option<Query>,
 }
-/// Makes sure that DBmbench's tables can be made in a server.
+
+/// Makes sure that DBmbench's tables can be made in a server that runs.
 ///
 /// # Errors
-/// When there is such a schema already, or the role lacks the grant; when the server refuses.
-pub fn may_load(server: &Server) -> Result<(), BenchError> {
+/// When that is not `allowed`, there is such a schema already, or the role lacks the grant; when the server refuses.
+pub fn may_load(server: &Server, allowed: bool) -> Result<(), BenchError> {
+    if !allowed {
+        return Err(BenchError::BadArgument(format!(
+            "DBmbench's tables would have to be made in that server, in a schema {SCHEMA} that is dropped afterwards: allow it with --load, or name a workload of your own with --sql or --pgbench"
+        )));
+    }
     let there = server.one(&format!(
         "select count(*) from pg_namespace where nspname = '{SCHEMA}'"
     ))?;

@@ -11,7 +11,6 @@ use super::keys::{Keys, MIX_SECONDS, SLOWDOWN};
 use super::query::Query;
 use super::sides::{Setting, Spec, Target};
 use crate::pooler::client::Client;
-use crate::pooler::text;
 use lab_core::contest::{Contest, ContestResult, Gone, SideResult, Turn};
 use lab_core::error::BenchError;
 use lab_core::metric::{CaseRows, MetricSpec, SideKeys, Versus};
@@ -103,7 +102,7 @@ pub fn run(work: &Work<'_>, setting: &Setting<'_>, runner: &mut Runner<'_>) -> R
     let result = contest.run(known, progress, |place, round| {
         let alone = match alone_in.take() {
             Some((of, alone)) if of == round => alone,
-            _ => alone(&mut direct, work.queries).map_err(|error| Gone::Failed(text(&error)))?,
+            _ => alone(&mut direct, work.queries).map_err(|error| Gone::Failed(error.in_one_line()))?,
         };
         alone_in = Some((round, alone.clone()));
         let (mut played, wrong) = one_turn(work, &mut targets[place])?;
@@ -117,15 +116,17 @@ pub fn run(work: &Work<'_>, setting: &Setting<'_>, runner: &mut Runner<'_>) -> R
 
 fn one_turn(work: &Work<'_>, target: &mut Target) -> Turn<Played> {
     let gone = |error: &BenchError| match target.spec.target() {
-        "direct" => Gone::Unavailable(text(error)),
-        _ => Gone::Failed(text(error)),
+        "direct" => Gone::Unavailable(error.in_one_line()),
+        _ => Gone::Failed(error.in_one_line()),
     };
     let Some(address) = target.address() else {
         return Err(Gone::Unavailable("it does not run".to_owned()));
     };
     let played = play(address, work.queries, &work.lists, work.apart).map_err(|error| gone(&error));
     // A proxy that has ended says more than what its clients saw of that.
-    target.alive().map_err(|error| Gone::Failed(text(&error)))?;
+    target
+        .alive()
+        .map_err(|error| Gone::Failed(error.in_one_line()))?;
     played
 }
 

@@ -20,7 +20,6 @@ use crate::key_ranges::ground::Ground;
 use crate::key_ranges::target::launch;
 use crate::pooler::address::Address;
 use crate::pooler::guarded::Guarded;
-use crate::pooler::text;
 use lab_core::contest::Gone;
 use lab_core::error::BenchError;
 
@@ -197,7 +196,7 @@ fn run(spec: Spec, setting: &Setting<'_>) -> Result<(Address, Option<Guarded>), 
     }
     let words = |listen: &Address, users: &Path| configuration(listen, users, heavy_queue, setting);
     let (address, process) =
-        launch(setting.ground, spec.name, &words).map_err(|error| Gone::Failed(text(&error)))?;
+        launch(setting.ground, spec.name, &words).map_err(|error| Gone::Failed(error.in_one_line()))?;
     Ok((address, Some(process)))
 }
 

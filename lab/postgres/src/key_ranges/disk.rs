@@ -76,7 +76,7 @@ impl Drop for Throttle {
 fn write(file: &Path, text: &str) -> Result<(), String> {
     std::fs::write(file, text).map_err(|error| {
         let error = BenchError::io(format!("could not write {text} to {}", file.display()), error);
-        crate::pooler::text(&error)
+        error.in_one_line()
     })
 }
 

@@ -149,7 +149,7 @@ impl Copies {
                 largest = largest.max(limit);
                 group.limit(Some(limit))
             });
-            limited.map_err(|error| crate::pooler::text(&error))?;
+            limited.map_err(|error| error.in_one_line())?;
         }
         Ok(largest)
     }

@@ -10,7 +10,7 @@ use crate::pooler::address::{Address, Transport, free_port};
 use crate::pooler::client::Client;
 use crate::pooler::guarded::{Guarded, Signal, command};
 use crate::pooler::sides::CORUN;
-use crate::pooler::{configuration as poolers, failed, text};
+use crate::pooler::{configuration as poolers, failed};
 use lab_core::contest::Gone;
 use lab_core::error::BenchError;
 
@@ -97,8 +97,8 @@ impl Target {
 /// What a failure of a side is: ours must work, and the server may collapse under too many clients.
 pub fn gone(spec: &Spec, error: &BenchError) -> Gone {
     match spec.kind {
-        Kind::Direct(_) => Gone::Unavailable(text(error)),
-        Kind::Corun(_) => Gone::Failed(text(error)),
+        Kind::Direct(_) => Gone::Unavailable(error.in_one_line()),
+        Kind::Corun(_) => Gone::Failed(error.in_one_line()),
     }
 }
 

@@ -20,7 +20,7 @@ use super::contest::{Compared, seconds};
 use super::pgbench::{self, Duty, GRACE, Load, Protocol, Script};
 use super::rows;
 use super::sides::{Kind, Side, Spec, standard};
-use super::{TPS, failed, text};
+use super::{TPS, failed};
 use lab_core::contest::{Contest, Gone, SideResult};
 use lab_core::error::BenchError;
 use lab_core::metric::MetricSpec;
@@ -282,7 +282,7 @@ pub fn run(
     progress.begin(&format!("proxy {}", case.name()), plan.repetitions as u64);
     let result = contest.run(known, progress, |place, round| {
         let turn = turn(case, attack, bed, &mut sides[place], &folder, quick, round);
-        turn.map_err(|error| sides[place].spec.gone(text(&error)))
+        turn.map_err(|error| sides[place].spec.gone(error.in_one_line()))
     });
     progress.end();
     rows::emit(case, bed.scale(), &specs, &compared, &METRICS, &result, runner);

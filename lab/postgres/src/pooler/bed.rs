@@ -66,7 +66,7 @@ impl Bed {
         let bouncer =
             |program: Result<pgbouncer::Program, BenchError>, name: &str| -> Result<_, BenchError> {
                 match program {
-                    Err(error) => Ok(Err(super::text(&error))),
+                    Err(error) => Ok(Err(error.in_one_line())),
                     Ok(program) => Ok(Ok(pgbouncer::Program {
                         path: copied(&program.path, &kept.join(name))?,
                         ..program

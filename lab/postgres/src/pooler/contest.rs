@@ -15,7 +15,6 @@ use super::case::{Case, Work};
 use super::pgbench::{self, Load, Script};
 use super::rows::METRICS;
 use super::sides::{Kind, Side, Spec};
-use super::text;
 use super::transfers::Books;
 use corun_model::progress::Progress;
 use lab_core::contest::{Contest, ContestResult, Gone, SideResult};
@@ -118,7 +117,7 @@ pub fn run(
             std::thread::sleep(Duration::from_millis(200 + case.clients as u64));
         }
         let side = &mut sides[place];
-        measure(case, bed, &load, &folder, side, round).map_err(|error| side.spec.gone(text(&error)))
+        measure(case, bed, &load, &folder, side, round).map_err(|error| side.spec.gone(error.in_one_line()))
     });
     progress.end();
     // Every side's answers once more: load may have left something behind in it.

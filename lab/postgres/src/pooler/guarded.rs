@@ -167,7 +167,7 @@ impl Guarded {
             self.alive()?;
             let why = match ready() {
                 Ok(()) => return Ok(()),
-                Err(error) => super::text(&error),
+                Err(error) => error.in_one_line(),
             };
             if Instant::now() >= end {
                 let reason = format!(

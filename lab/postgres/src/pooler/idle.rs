@@ -7,12 +7,12 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::SUITE;
 use super::bed::Bed;
 use super::case::Case;
 use super::client::Client;
 use super::rows::missing;
 use super::sides::{Kind, Side, Spec, standard};
-use super::{SUITE, text};
 use lab_core::contest::Gone;
 use lab_core::error::BenchError;
 use lab_core::metric::RATIO;
@@ -83,7 +83,7 @@ fn measure(case: &Case, bed: &Bed, spec: &Spec) -> Result<Taken, Gone> {
     if let Some(wrong) = side.wrong.take() {
         return Err(Gone::Failed(wrong));
     }
-    rest(&mut side, case.clients).map_err(|error| spec.gone(text(&error)))
+    rest(&mut side, case.clients).map_err(|error| spec.gone(error.in_one_line()))
 }
 
 fn rest(side: &mut Side, clients: usize) -> Result<Taken, BenchError> {

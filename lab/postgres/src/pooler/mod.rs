@@ -45,10 +45,3 @@ pub fn failed(peer: &'static str, reason: impl Into<String>) -> BenchError {
         reason: reason.into(),
     }
 }
-
-/// The text of an error for a row that says why there is no number.
-pub fn text(error: &BenchError) -> String {
-    let parts = [Some(error.to_string()), error.detail()];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    parts.join("; ")
-}

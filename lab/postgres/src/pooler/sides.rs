@@ -13,7 +13,7 @@ use super::client::Client;
 use super::configuration::{self, Corun, PgBouncer, Pooler};
 use super::guarded::{Guarded, Signal, command};
 use super::pgbench::Protocol;
-use super::{failed, pgbouncer, text};
+use super::{failed, pgbouncer};
 use lab_core::contest::Gone;
 use lab_core::error::BenchError;
 use lab_core::row::Value;
@@ -218,7 +218,7 @@ impl Side {
             (Kind::Corun(_), None) if bed.corun().is_err() => {
                 Err(Gone::Unavailable(bed.corun().clone().err().unwrap_or_default()))
             }
-            _ => run(&spec, bed, transport).map_err(|error| spec.gone(text(&error))),
+            _ => run(&spec, bed, transport).map_err(|error| spec.gone(error.in_one_line())),
         };
         let mut side = Side {
             spec,
@@ -238,7 +238,7 @@ impl Side {
         };
         match check::statements(bed.postgres().address(), &running.address, extent) {
             Ok(difference) => self.wrong = self.wrong.take().or(difference),
-            Err(error) => self.running = Err(self.spec.gone(text(&error))),
+            Err(error) => self.running = Err(self.spec.gone(error.in_one_line())),
         }
     }
 

@@ -23,7 +23,6 @@ use crate::key_ranges::work::{Check, Scripted, Terminals, Work};
 use crate::pooler::address::Address;
 use crate::pooler::pgbench::Script;
 use crate::pooler::postgres::{Programs, Setup};
-use crate::pooler::text;
 use lab_core::error::BenchError;
 use lab_core::row::Value;
 use lab_core::run::{Plan, Runner};
@@ -371,7 +370,7 @@ impl Suite<'_> {
             let ready = || {
                 throttles.borrow_mut().clear();
                 if family == Family::ReplicasFit {
-                    copies.free().map_err(|error| text(&error))?;
+                    copies.free().map_err(|error| error.in_one_line())?;
                     return Ok(Vec::new());
                 }
                 let mut more = vec![("memory_bytes".to_owned(), Value::from(copies.halve()?))];

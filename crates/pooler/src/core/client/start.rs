@@ -107,16 +107,11 @@ impl<R: Reactor> EventLoop<R> {
     /// The waiting client whose settings a server that was to begin with them has refused.
     pub(in crate::core) fn asks_in_vain(&self, server: &Server, refusal: &Refusal) -> Option<usize> {
         // Whatever else a server says would be said to others as well.
-        let to_all = matches!(
-            refusal.code,
-            code::CANNOT_CONNECT
-                | code::CANNOT_CONNECT_NOW
-                | code::ADMIN_SHUTDOWN
-                | code::CRASH_SHUTDOWN
-                | code::INVALID_CATALOG
-                | code::TOO_MANY_CONNECTIONS
-                | code::PROTOCOL_VIOLATION
-        );
+        let to_all = code::is_away(refusal.code)
+            || matches!(
+                refusal.code,
+                code::INVALID_CATALOG | code::TOO_MANY_CONNECTIONS | code::PROTOCOL_VIOLATION
+            );
         if server.session.start.is_empty() || to_all {
             return None;
         }

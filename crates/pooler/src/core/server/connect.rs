@@ -470,11 +470,7 @@ impl<R: Reactor> EventLoop<R> {
         };
         // A wrong password is no fault of the host.
         let at_fault = !is_login_failed(&refusal);
-        let comes_back = at_fault
-            && matches!(
-                refusal.code,
-                code::CANNOT_CONNECT | code::CANNOT_CONNECT_NOW | code::ADMIN_SHUTDOWN | code::CRASH_SHUTDOWN
-            );
+        let comes_back = at_fault && code::is_away(refusal.code);
         let retry = if comes_back { retry.max(RETRY_MIN) } else { retry };
         let what = match refusal.code {
             code::CANNOT_CONNECT if at_fault => refusal.message.clone(),

@@ -63,7 +63,7 @@ impl Server {
 }
 
 fn failed(error: BenchError) -> TxError {
-    TxError::failed(crate::pooler::text(&error))
+    TxError::failed(error.in_one_line())
 }
 
 impl TpccEngine for Server {
