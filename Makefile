@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-full test-busy check fmt fmt-check clippy deny bench soak miri loom asan tsan fuzz docs bootstrap peers steps-sqlite build package package-corun
+.PHONY: 000 001 002 003 004 paper help demo test test-full test-busy check fmt fmt-check clippy deny bench soak miri loom asan tsan fuzz docs bootstrap peers steps-sqlite build package package-corun
 
 CARGO ?= cargo
 TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
@@ -84,8 +84,15 @@ peers: bootstrap
 bench: build ## every benchmark suite, recorded under records (BENCH_SUITES=..., BENCH_FLAGS=...)
 	@scripts/bootstrap --peers || echo "bench: goes on without the peers" >&2
 	@set -e; for suite in $(BENCH_SUITES); do \
-		echo "== corun-lab bench $$suite $(BENCH_FLAGS)"; $(CORUN_LAB) bench $$suite --record records $(BENCH_FLAGS); \
+		echo "== corun-lab bench $$suite $(BENCH_FLAGS)"; $(CORUN_LAB) bench $$suite --out records $(BENCH_FLAGS); \
 	done
+
+# `make paper 003`: the number is a second goal that does nothing.
+000 001 002 003 004:
+	@:
+
+paper: build ## one paper's figures end to end: make paper 000, 001, 002, 003 or 004 (PAPER_FLAGS=--quick); pages and records below target/paper
+	@scripts/paper "$(TARGET)" "$(word 2,$(MAKECMDGOALS))" $(PAPER_FLAGS)
 
 steps-sqlite: bootstrap ## teams for an engine nobody changed: SQLite, patched (STEPS_SQLITE="choose --profile FILE", "bench --help", ...)
 	$(STEPS_SQLITE_CARGO) build --quiet --locked --release --manifest-path peers/steps-sqlite/Cargo.toml

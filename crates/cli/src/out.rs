@@ -17,6 +17,11 @@ pub fn stdout() -> BufWriter<io::Stdout> {
     BufWriter::with_capacity(64 * 1024, io::stdout())
 }
 
+/// How many characters a line of the terminal has that stdout is; `None` where stdout is none.
+pub fn terminal_width() -> Option<usize> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0))
+}
+
 /// Prints one line to stdout at once.
 ///
 /// # Errors

@@ -20,8 +20,8 @@ pub enum BenchError {
         suite: String,
         /// The text that matched nothing.
         case: String,
-        /// Some names that exist.
-        examples: Vec<String>,
+        /// The names that exist.
+        cases: Vec<String>,
     },
     /// An argument that makes no sense.
     #[error("{0}")]
@@ -107,7 +107,10 @@ impl BenchError {
                 "every line must be one row, as corun writes them with --json and into rows.jsonl"
                     .to_string(),
             ),
-            BenchError::NoSuchCase { examples, .. } => Some(format!("cases: {} ...", examples.join(", "))),
+            BenchError::NoSuchCase { suite, cases, .. } => Some(format!(
+                "cases: {} ...; `corun-lab bench list {suite}` has all",
+                cases[..cases.len().min(4)].join(", ")
+            )),
             _ => None,
         }
     }

@@ -4,6 +4,7 @@
 //! and turns into [`row::Row`]s; or it lets sides of its own take turns in a [`contest`] and reads [`metric`]s from their rounds.
 //! [`record`] keeps rows, [`figures`] selects what of them is shown, [`report`] draws it. Nothing here prints: the program does.
 
+pub mod compare;
 pub mod contest;
 pub mod cpu_time;
 pub mod error;

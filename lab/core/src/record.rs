@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::error::BenchError;
-use crate::row::Row;
+use crate::row::{Label, Row};
 
 /// What surrounds the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,6 +105,74 @@ impl Record {
         Ok(folder)
     }
 
+    /// The rows that a run has left to go on from: of the newest record of the same suite, host, commit and arguments, if there is one. Its
+    /// date becomes this record's. Cases with a wrong answer, or with nothing but what was unavailable, are not among them.
+    ///
+    /// # Errors
+    /// A record that cannot be read.
+    pub fn begun(&mut self, records: &Path) -> Result<Option<Vec<Row>>, BenchError> {
+        let ours = folder(Path::new(""), "", &self.host).display().to_string();
+        let dated = |entry: std::fs::DirEntry| {
+            let name = entry.file_name().into_string().ok()?;
+            name.strip_suffix(&ours).map(str::to_owned)
+        };
+        let Ok(entries) = std::fs::read_dir(records) else {
+            return Ok(None);
+        };
+        let mut dates: Vec<String> = entries.filter_map(Result::ok).filter_map(dated).collect();
+        dates.sort_unstable();
+        for date in dates.into_iter().rev() {
+            let folder = folder(records, &date, &self.host);
+            let facts = std::fs::read_to_string(folder.join(format!("{}.run", self.suite)));
+            if !facts.is_ok_and(|facts| self.goes_on(&facts)) {
+                continue;
+            }
+            self.date = date;
+            let mut rows = read(&folder.join(format!("{}.jsonl", self.suite)))?;
+            let has = |rows: &[Row], case: &str, bad: bool| {
+                let mut of = rows.iter().filter(|row| row.case == case);
+                match bad {
+                    true => of.any(|row| row.answer_ok == Some(false)),
+                    false => of.any(|row| row.label != Label::Unavailable),
+                }
+            };
+            let all = rows.clone();
+            rows.retain(|row| has(&all, &row.case, false) && !has(&all, &row.case, true));
+            return Ok(Some(rows));
+        }
+        Ok(None)
+    }
+
+    /// Whether the last run of these facts was this one.
+    fn goes_on(&self, facts: &str) -> bool {
+        let last = |key: &str| {
+            let mut lines = facts.lines().rev();
+            lines
+                .find_map(|line| line.strip_prefix(key))
+                .unwrap_or_default()
+                .trim()
+                .to_owned()
+        };
+        let settings = |line: &str| -> Vec<String> {
+            let mut words = line.split(' ');
+            let mut settings = Vec::new();
+            while let Some(word) = words.next() {
+                match word.split('=').next().unwrap_or_default() {
+                    "--case" | "--report" | "--out" | "--record" => {
+                        if !word.contains('=') {
+                            words.next();
+                        }
+                    }
+                    "--resume" | "--json" => {}
+                    _ => settings.push(word.to_owned()),
+                }
+            }
+            settings
+        };
+        let ours: Vec<&str> = self.arguments.iter().map(|argument| name(argument)).collect();
+        last("commit:") == self.commit && settings(&last("arguments:")) == settings(&ours.join(" "))
+    }
+
     fn facts(&self) -> String {
         lines([
             format!("suite: {}", self.suite),
@@ -121,6 +189,26 @@ impl Record {
             ),
         ])
     }
+}
+
+/// The rows of a file, one JSON object a line.
+///
+/// # Errors
+/// [`BenchError::Io`]; [`BenchError::Rows`], with the line.
+pub fn read(path: &Path) -> Result<Vec<Row>, BenchError> {
+    let unreadable = |source| BenchError::io(format!("could not read {}", path.display()), source);
+    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let row = |(number, line): (usize, &str)| {
+        Row::parse(line).map_err(|source| BenchError::Rows {
+            place: format!("{}, line {}", path.display(), number + 1),
+            source,
+        })
+    };
+    let lines = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty());
+    lines.map(row).collect()
 }
 
 /// What stays of the record before: rows of cases that did not run again, and the facts of their runs.

@@ -368,7 +368,7 @@ fn round_significant(number: f64) -> f64 {
 }
 
 /// Three to four digits for people: `0.123`, `4.56`, `12.3`, `1234`, and thousands grouped with `_` above 99,999.
-fn format_number(number: f64) -> String {
+pub fn format_number(number: f64) -> String {
     let magnitude = number.abs();
     if magnitude >= 99_999.5 {
         let digits = format!("{number:.0}");

@@ -204,10 +204,24 @@ impl Outcome {
     }
 }
 
+/// Takes the rows of a run. A closure does, which then does not learn what is finished.
+pub trait Sink {
+    /// The next row.
+    fn row(&mut self, row: Row);
+    /// All rows so far are of cases that have no more rows.
+    fn cases_are_finished(&mut self) {}
+}
+
+impl<F: FnMut(Row)> Sink for F {
+    fn row(&mut self, row: Row) {
+        self(row);
+    }
+}
+
 /// Runs comparisons and emits their rows.
 pub struct Runner<'r> {
     plan: Plan,
-    emit: &'r mut dyn FnMut(Row),
+    sink: &'r mut dyn Sink,
     progress: &'r dyn Progress,
     outcome: Outcome,
 }
@@ -225,11 +239,11 @@ pub struct Track {
 }
 
 impl<'r> Runner<'r> {
-    /// A runner that hands rows to `emit`.
-    pub fn new(plan: Plan, emit: &'r mut dyn FnMut(Row), progress: &'r dyn Progress) -> Runner<'r> {
+    /// A runner that hands rows to `sink`.
+    pub fn new(plan: Plan, sink: &'r mut dyn Sink, progress: &'r dyn Progress) -> Runner<'r> {
         Runner {
             plan,
-            emit,
+            sink,
             progress,
             outcome: Outcome::default(),
         }
@@ -257,7 +271,12 @@ impl<'r> Runner<'r> {
             ));
         }
         self.outcome.rows += 1;
-        (self.emit)(row);
+        self.sink.row(row);
+    }
+
+    /// Says that all rows so far are of cases that have no more rows.
+    pub fn cases_are_finished(&mut self) {
+        self.sink.cases_are_finished();
     }
 
     /// Notes a failure that has no row.
@@ -390,7 +409,7 @@ impl<'r> Runner<'r> {
     /// Emits a row whose wrong answer, if any, has been reported already.
     pub fn emit_checked(&mut self, row: Row) {
         self.outcome.rows += 1;
-        (self.emit)(row);
+        self.sink.row(row);
     }
 }
 

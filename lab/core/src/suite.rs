@@ -1,18 +1,18 @@
-//! The benchmark suites by name, and what one is told: [`SuiteArgs`].
+//! The benchmark suites by name, and what a suite is: arguments of its own, [`SuiteArgs`], of which [`Common`], [`Rounds`] and [`Threads`]
+//! are shared.
 //!
 //! The suites themselves stand in the crates of their subjects; the program chooses among those it was built with.
 
-use std::path::PathBuf;
 use std::str::FromStr;
 
-use corun_model::operators::placement::Placement;
-use corun_model::progress::Progress;
-use corun_model::units::Bytes;
+use clap::Args;
+use corun_cli::arguments::positive;
+use corun_model::progress::{Progress, Silent};
 
 use crate::error::BenchError;
 use crate::order;
 use crate::row::Row;
-use crate::run::{Outcome, Plan, Runner};
+use crate::run::{Outcome, Plan, Runner, Sink};
 
 /// A suite of `corun-lab bench`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,32 @@ impl Suite {
         }
     }
 
+    /// The paper it repeats, by its number in the manual.
+    pub fn paper(self) -> Option<&'static str> {
+        match self {
+            Suite::MemoryLatency => Some("000"),
+            Suite::Llc | Suite::HeavyQueue => Some("002"),
+            Suite::InstructionCache => Some("003"),
+            Suite::KeyRanges => Some("004"),
+            Suite::Floor | Suite::Join | Suite::Ssb | Suite::Tpch | Suite::Oltp | Suite::Proxy => None,
+        }
+    }
+
+    /// About how long all cases of the plain command take on a virtual machine with two cores, in minutes.
+    pub fn minutes(self) -> u32 {
+        match self {
+            Suite::Floor => 1,
+            Suite::Ssb => 2,
+            Suite::Tpch => 4,
+            Suite::MemoryLatency => 10,
+            Suite::Join => 20,
+            Suite::Llc | Suite::InstructionCache => 30,
+            Suite::Oltp | Suite::Proxy => 90,
+            Suite::HeavyQueue => 120,
+            Suite::KeyRanges => 150,
+        }
+    }
+
     /// All names.
     pub fn names() -> Vec<&'static str> {
         Suite::ALL.iter().map(|suite| suite.name()).collect()
@@ -103,113 +129,89 @@ impl FromStr for Suite {
     }
 }
 
-/// What to run. Fields a suite has no use for are ignored by it.
-#[derive(Clone, Debug)]
-pub struct SuiteArgs {
-    /// The suite.
-    pub suite: Suite,
-    /// Only cases of this name, or containing this text.
+/// What every suite is told.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Common {
+    /// Only cases whose name contains this text.
+    #[arg(long, value_name = "NAME")]
     pub case: Option<String>,
-    /// Small data and two repetitions: checks answers in seconds, claims nothing about time.
+
+    /// Small data and two repetitions, for checking answers in seconds.
+    #[arg(long)]
     pub quick: bool,
-    /// Every case instead of the representative ones.
-    pub full: bool,
-    /// What the orders of sides are shuffled from.
-    pub order_seed: u64,
-    /// Rounds of every side instead of the plan's.
-    pub repetitions: Option<usize>,
-    /// Thread counts to run with; empty: one, and all cores.
-    pub threads: Vec<usize>,
-    /// Scale factor of `ssb` and `tpch`, warehouses of `oltp`, pgbench's scale in `proxy`, all sizes of `key-ranges`, orders of `heavy-queue`.
-    pub scale: Option<f64>,
-    /// Whether to run peers outside this process, such as DuckDB, SQLite or PgBouncer.
-    pub peers: bool,
-    /// Rows of the larger side of `join` instead of 16 million.
-    pub probe_rows: Option<usize>,
-    /// Where the second thread of `memory-latency` runs.
-    pub placement: Placement,
-    /// Whether `memory-latency` uses the paper's sizes instead of the machine's.
-    pub paper_sizes: bool,
-    /// The effective last-level cache that `llc` and `heavy-queue` size their tables by, instead of the machine's.
-    pub llc: Option<Bytes>,
-    /// Records of the YCSB cases of `oltp` instead of a million.
-    pub records: Option<usize>,
-    /// Where `oltp` keeps its files instead of the system's temporary folder.
-    pub folder: Option<PathBuf>,
-    /// The program that `instruction-cache` traces, instead of a copy of this one; it must have the subcommand [`lab_cpu::instruction_cache::SUBCOMMAND`]. The
-    /// one whose pooler `proxy`, `key-ranges` and `heavy-queue` measure.
-    pub program: Option<PathBuf>,
-    /// An earlier program of corun that `proxy` compares with this one.
-    pub before: Option<PathBuf>,
+
+    /// Rows of cases that need not run again.
+    #[arg(skip)]
+    pub recorded: Vec<Row>,
 }
 
-impl SuiteArgs {
-    /// The defaults of a suite.
-    pub fn new(suite: Suite) -> SuiteArgs {
-        SuiteArgs {
-            suite,
-            case: None,
-            quick: false,
-            full: false,
-            order_seed: order::SEED,
-            repetitions: None,
-            threads: Vec::new(),
-            scale: None,
-            peers: true,
-            probe_rows: None,
-            placement: Placement::Auto,
-            paper_sizes: false,
-            llc: None,
-            records: None,
-            folder: None,
-            program: None,
-            before: None,
+impl Common {
+    /// A quick run of all cases, or of those whose name contains a text.
+    pub fn quick(case: Option<&str>) -> Common {
+        Common {
+            case: case.map(str::to_owned),
+            quick: true,
+            ..Common::default()
         }
     }
 
-    /// The thread counts to run with, without repeats: those asked for, or one and all cores.
-    pub fn thread_counts(&self) -> Vec<usize> {
+    /// Whether a case of this name is to run: `--case` is it, or a part of it, or is not given, and it is not recorded already.
+    pub fn selects(&self, case: &str) -> bool {
+        let wanted = self.case.as_deref().is_none_or(|wanted| case.contains(wanted));
+        wanted && !self.recorded.iter().any(|row| row.case == case)
+    }
+
+    /// The error for a `--case` that selected none of `cases`.
+    pub fn no_such_case(&self, suite: Suite, cases: impl IntoIterator<Item = String>) -> BenchError {
+        BenchError::NoSuchCase {
+            suite: suite.name().to_string(),
+            case: self.case.clone().unwrap_or_default(),
+            cases: cases.into_iter().collect(),
+        }
+    }
+}
+
+/// How often sides that are compared take turns, and in which order.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Rounds {
+    /// What the order of sides in each round is shuffled from [default: 1].
+    #[arg(long, value_name = "SEED")]
+    pub order_seed: Option<u64>,
+
+    /// Rounds of every side instead of the suite's own number.
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    pub repetitions: Option<usize>,
+}
+
+impl Rounds {
+    /// The plan for a run that is quick or not.
+    pub fn plan(&self, quick: bool) -> Plan {
+        Plan {
+            order_seed: self.order_seed.unwrap_or(order::SEED),
+            ..Plan::from_arguments(quick, self.repetitions)
+        }
+    }
+}
+
+/// With how many threads.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Threads {
+    /// Numbers of threads, such as 1,2 [default: 1 and all cores; ssb and tpch: all cores].
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = positive, allow_negative_numbers = true)]
+    pub threads: Vec<usize>,
+}
+
+impl Threads {
+    /// The numbers of threads to run with, without repeats: those asked for, or one and all cores.
+    pub fn counts(&self) -> Vec<usize> {
         let mut counts = if self.threads.is_empty() {
             vec![1, all_cores()]
         } else {
             self.threads.clone()
         };
-        counts.retain(|&count| count > 0);
         counts.sort_unstable();
         counts.dedup();
         counts
-    }
-
-    /// Whether `--case` selects a case of this name: it is the name, or a part of it; without `--case` every case is.
-    pub fn selects(&self, case: &str) -> bool {
-        self.case.as_deref().is_none_or(|wanted| case.contains(wanted))
-    }
-
-    /// How often every side runs, and in which orders.
-    ///
-    /// # Errors
-    /// [`BenchError::BadArgument`] for no thread, or no repetition.
-    pub fn plan(&self) -> Result<Plan, BenchError> {
-        let nothing = |what| BenchError::BadArgument(format!("a benchmark needs at least one {what}"));
-        if self.threads.contains(&0) {
-            return Err(nothing("thread"));
-        }
-        if self.repetitions == Some(0) {
-            return Err(nothing("repetition"));
-        }
-        Ok(Plan {
-            order_seed: self.order_seed,
-            ..Plan::from_arguments(self.quick, self.repetitions)
-        })
-    }
-
-    /// The error for a `--case` that selected none of `cases`.
-    pub fn no_such_case(&self, cases: impl IntoIterator<Item = String>) -> BenchError {
-        BenchError::NoSuchCase {
-            suite: self.suite.name().to_string(),
-            case: self.case.clone().unwrap_or_default(),
-            examples: cases.into_iter().take(4).collect(),
-        }
     }
 }
 
@@ -218,22 +220,55 @@ pub fn all_cores() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get())
 }
 
-/// What a suite is to whoever runs it.
-pub type RunSuite = fn(&SuiteArgs, &mut Runner<'_>) -> Result<(), BenchError>;
+/// The arguments of a suite, each of which it uses; what runs by them is the suite.
+pub trait SuiteArgs: Args + Clone + Default {
+    /// The suite.
+    const SUITE: Suite;
 
-/// Runs a suite, handing each row to `emit` as it is known.
+    /// What every suite is told.
+    fn common(&mut self) -> &mut Common;
+
+    /// How often sides take turns.
+    fn plan(&self) -> Plan;
+
+    /// Runs the cases that are selected. Before it sets up anything, it asks [`Common::selects`] for each of its cases, and tells
+    /// [`Runner::cases_are_finished`] where all rows so far are of cases that have no more rows.
+    ///
+    /// # Errors
+    /// [`BenchError::NoSuchCase`] if none is; an impossible argument; what cannot be set up.
+    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError>;
+
+    /// The names of the suite's cases.
+    ///
+    /// # Errors
+    /// An impossible argument.
+    fn cases(&self) -> Result<Vec<String>, BenchError> {
+        let mut args = self.clone();
+        // No name has it.
+        args.common().case = Some("\n".to_owned());
+        args.common().recorded.clear();
+        let mut ignore = |_| {};
+        match args.run(&mut Runner::new(self.plan(), &mut ignore, &Silent)) {
+            Err(BenchError::NoSuchCase { cases, .. }) => Ok(cases),
+            Err(error) => Err(error),
+            Ok(()) => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Runs a suite, handing each row to `sink` as it is known.
 ///
 /// # Errors
 /// When the suite could not run at all, or an argument is impossible. A wrong answer or a failing engine is in the
 /// [`Outcome`], so that the other cases still run.
-pub fn run(
-    suite: RunSuite,
-    args: &SuiteArgs,
-    emit: &mut dyn FnMut(Row),
+pub fn run<A: SuiteArgs>(
+    args: &A,
+    sink: &mut dyn Sink,
     progress: &dyn Progress,
 ) -> Result<Outcome, BenchError> {
-    let mut runner = Runner::new(args.plan()?, emit, progress);
-    suite(args, &mut runner)?;
+    let mut runner = Runner::new(args.plan(), sink, progress);
+    args.run(&mut runner)?;
+    runner.cases_are_finished();
     Ok(runner.finish())
 }
 
@@ -258,39 +293,25 @@ mod tests {
     }
 
     #[test]
-    fn thread_counts_are_sorted_and_distinct() {
-        let args = SuiteArgs {
+    fn numbers_of_threads_are_sorted_and_distinct() {
+        let threads = Threads {
             threads: vec![4, 1, 4],
-            ..SuiteArgs::new(Suite::Join)
         };
-        assert_eq!(args.thread_counts(), [1, 4]);
-        assert_eq!(SuiteArgs::new(Suite::Join).thread_counts()[0], 1);
+        assert_eq!(threads.counts(), [1, 4]);
+        assert_eq!(Threads::default().counts()[0], 1);
     }
 
     #[test]
-    fn impossible_arguments_are_usage_errors() {
-        let zero_threads = SuiteArgs {
-            threads: vec![0],
-            ..SuiteArgs::new(Suite::Floor)
-        };
-        let zero_rounds = SuiteArgs {
-            repetitions: Some(0),
-            ..SuiteArgs::new(Suite::Floor)
-        };
-        for args in [zero_threads, zero_rounds] {
-            let error = args.plan().expect_err("impossible");
-            assert!(error.is_usage(), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_case_selects_by_part_of_its_name() {
-        let args = SuiteArgs {
+    fn a_case_selects_by_part_of_its_name_what_is_not_recorded() {
+        let row = Row::unavailable("join", "sparse_16m_x_16m_hit100_t1", "ms", "ms", "made up");
+        let common = Common {
             case: Some("sparse_16m".to_string()),
-            ..SuiteArgs::new(Suite::Join)
+            recorded: vec![row],
+            ..Common::default()
         };
-        assert!(args.selects("sparse_16m_x_16m_hit100_t2"));
-        assert!(!args.selects("dense_16m_x_16m_hit100_t2"));
-        assert!(SuiteArgs::new(Suite::Join).selects("anything"));
+        assert!(common.selects("sparse_16m_x_16m_hit100_t2"));
+        assert!(!common.selects("sparse_16m_x_16m_hit100_t1"));
+        assert!(!common.selects("dense_16m_x_16m_hit100_t2"));
+        assert!(Common::default().selects("anything"));
     }
 }

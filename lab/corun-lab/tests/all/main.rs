@@ -4,6 +4,8 @@ mod arguments;
 mod autosteps;
 mod autosteps_programs;
 mod bench;
+mod bench_postgres;
+mod bench_records;
 mod characterize;
 mod characterize_broken;
 mod client;

@@ -3,15 +3,17 @@
 //! No join can probe faster than the machine touches random lines, so every join result is read beside this curve. The
 //! kernel is [`corun_topology::measure`]'s; here are only the sizes and the rows.
 
+use clap::Args;
+use corun_cli::arguments::positive;
 use corun_model::topology::Topology;
 use corun_model::units::Bytes;
 use corun_topology::measure::{FloorBuffer, MeasureError};
 
 use lab_core::error::BenchError;
 use lab_core::row::Row;
-use lab_core::run::Runner;
+use lab_core::run::{Plan, Runner};
 use lab_core::stats::Spread;
-use lab_core::suite::SuiteArgs;
+use lab_core::suite::{Common, Suite, SuiteArgs, Threads};
 
 /// The metric of the suite.
 pub const METRIC: &str = "ns_per_line";
@@ -69,32 +71,65 @@ fn bytes_name(bytes: u64) -> String {
     }
 }
 
-/// Runs the sizes `args` select, each at every thread count.
-///
-/// # Errors
-/// When no case matches or the machine refuses memory or threads.
-pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+/// Arguments of `corun-lab bench floor`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct FloorArgs {
+    /// What every suite is told.
+    #[command(flatten)]
+    pub common: Common,
+
+    /// With how many threads.
+    #[command(flatten)]
+    pub threads: Threads,
+
+    /// Repetitions instead of five.
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    pub repetitions: Option<usize>,
+}
+
+impl SuiteArgs for FloorArgs {
+    const SUITE: Suite = Suite::Floor;
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn plan(&self) -> Plan {
+        Plan::from_arguments(self.common.quick, self.repetitions)
+    }
+
+    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+        run(self, runner)
+    }
+}
+
+/// Runs the sizes that are selected, each at every number of threads.
+fn run(args: &FloorArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let topology = corun_topology::discover();
     let memory_bytes = topology
         .memory
         .limit
         .or(topology.memory.total)
         .map(|bytes| bytes.0);
-    let cases: Vec<(String, u64, usize)> = sizes(memory_bytes, args.quick)
+    let cases: Vec<(String, u64, usize)> = sizes(memory_bytes, args.common.quick)
         .into_iter()
         .flat_map(|bytes| {
-            args.thread_counts()
-                .into_iter()
-                .map(move |threads| (bytes, threads))
+            let counts = args.threads.counts();
+            counts.into_iter().map(move |threads| (bytes, threads))
         })
         .map(|(bytes, threads)| (format!("{}_t{threads}", bytes_name(bytes)), bytes, threads))
         .collect();
-    let chosen: Vec<_> = cases.iter().filter(|(name, ..)| args.selects(name)).collect();
+    let chosen: Vec<_> = cases
+        .iter()
+        .filter(|(name, ..)| args.common.selects(name))
+        .collect();
     if chosen.is_empty() {
-        return Err(args.no_such_case(cases.iter().map(|(name, ..)| name.clone())));
+        return Err(args
+            .common
+            .no_such_case(Suite::Floor, cases.iter().map(|(name, ..)| name.clone())));
     }
     let repetitions = runner.plan().repetitions;
-    let lines = if args.quick { QUICK_LINES } else { LINES };
+    let lines = if args.common.quick { QUICK_LINES } else { LINES };
     runner
         .progress()
         .begin("floor", (chosen.len() * repetitions) as u64);
@@ -117,6 +152,7 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
                 .with("threads", *threads)
                 .with("fits", fits(&topology, *bytes)),
         );
+        runner.cases_are_finished();
     }
     runner.progress().end();
     Ok(())

@@ -2,22 +2,58 @@
 //!
 //! Not here: what is run and traced, and the report ([`crate::instruction_cache`]).
 
+use std::path::PathBuf;
+
+use clap::Args;
+
 use crate::instruction_cache;
 use lab_core::error::BenchError;
-use lab_core::run::Runner;
-use lab_core::suite::SuiteArgs;
+use lab_core::run::{Plan, Runner};
+use lab_core::suite::{Common, Rounds, Suite, SuiteArgs};
 
-/// Runs the cases `args` select.
-///
-/// # Errors
-/// When no case matches, this program cannot be traced, or the store fails.
-pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-    if !instruction_cache::cases().any(|case| args.selects(case)) {
-        return Err(args.no_such_case(instruction_cache::cases().map(str::to_owned)));
+/// Arguments of `corun-lab bench instruction-cache`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct InstructionCacheArgs {
+    /// What every suite is told.
+    #[command(flatten)]
+    pub common: Common,
+
+    /// How often sides take turns.
+    #[command(flatten)]
+    pub rounds: Rounds,
+
+    /// What is traced instead of a copy of this program; it must have the subcommand [`instruction_cache::SUBCOMMAND`].
+    #[arg(skip)]
+    pub program: Option<PathBuf>,
+}
+
+impl SuiteArgs for InstructionCacheArgs {
+    const SUITE: Suite = Suite::InstructionCache;
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn plan(&self) -> Plan {
+        self.rounds.plan(self.common.quick)
+    }
+
+    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+        run(self, runner)
+    }
+}
+
+/// Runs the selected cases.
+fn run(args: &InstructionCacheArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+    if !instruction_cache::cases().any(|case| args.common.selects(case)) {
+        return Err(args.common.no_such_case(
+            Suite::InstructionCache,
+            instruction_cache::cases().map(str::to_owned),
+        ));
     }
     instruction_cache::run(
-        &|case| args.selects(case),
-        args.quick,
+        &|case| args.common.selects(case),
+        args.common.quick,
         args.program.as_deref(),
         runner,
     )

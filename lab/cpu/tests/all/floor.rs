@@ -2,16 +2,16 @@
 
 use corun_model::progress::Silent;
 use lab_core::row::Row;
-use lab_core::suite::{Suite, SuiteArgs};
+use lab_core::suite::{Common, Threads, run};
 
-use crate::run;
+use lab_cpu::suites::floor::FloorArgs;
 
 #[test]
 fn the_floor_suite_gives_a_row_for_every_size_and_thread_count() {
-    let args = SuiteArgs {
-        quick: true,
-        threads: vec![1, 2],
-        ..SuiteArgs::new(Suite::Floor)
+    let args = FloorArgs {
+        common: Common::quick(None),
+        threads: Threads { threads: vec![1, 2] },
+        ..FloorArgs::default()
     };
     let mut rows: Vec<Row> = Vec::new();
     let outcome = run(&args, &mut |row| rows.push(row), &Silent).expect("the suite runs");

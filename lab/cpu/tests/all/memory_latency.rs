@@ -7,20 +7,19 @@ use lab_core::figures;
 use lab_core::report::page::Page;
 use lab_core::row::{Label, Row, Value};
 use lab_core::run::Outcome;
-use lab_core::suite::{Suite, SuiteArgs};
+use lab_core::suite::{Common, Suite, run};
 
-use crate::run;
 use corun_model::operators::placement::{Placement, place};
+use lab_cpu::suites::memory_latency::MemoryLatencyArgs;
 
 /// Runs the suite quickly; `None` on a machine where this process has one CPU, which has no place for a second thread.
 fn quick(case: Option<&str>) -> Option<(Vec<Row>, Outcome)> {
     if place(&corun_topology::discover(), Placement::Auto).is_err() {
         return None;
     }
-    let args = SuiteArgs {
-        quick: true,
-        case: case.map(str::to_owned),
-        ..SuiteArgs::new(Suite::MemoryLatency)
+    let args = MemoryLatencyArgs {
+        common: Common::quick(case),
+        ..MemoryLatencyArgs::default()
     };
     let mut rows = Vec::new();
     let outcome = run(&args, &mut |row| rows.push(row), &Silent).expect("the suite runs");
@@ -174,18 +173,18 @@ fn a_case_runs_alone() {
 
 #[test]
 fn an_impossible_case_and_an_impossible_placement_are_usage_errors() {
-    let run_with = |args: SuiteArgs| run(&args, &mut |_| {}, &Silent).expect_err("impossible");
-    let error = run_with(SuiteArgs {
-        case: Some("fig99".to_owned()),
-        ..SuiteArgs::new(Suite::MemoryLatency)
+    let run_with = |args: MemoryLatencyArgs| run(&args, &mut |_| {}, &Silent).expect_err("impossible");
+    let error = run_with(MemoryLatencyArgs {
+        common: Common::quick(Some("fig99")),
+        ..MemoryLatencyArgs::default()
     });
     assert!(error.is_usage() && error.hint().is_some_and(|hint| hint.contains("fig4a_index")));
     let topology = corun_topology::discover();
     if place(&topology, Placement::Siblings).is_err() {
-        let error = run_with(SuiteArgs {
-            quick: true,
-            placement: Placement::Siblings,
-            ..SuiteArgs::new(Suite::MemoryLatency)
+        let error = run_with(MemoryLatencyArgs {
+            common: Common::quick(None),
+            placement: Some(Placement::Siblings),
+            ..MemoryLatencyArgs::default()
         });
         assert!(error.is_usage(), "{error}");
     }

@@ -70,10 +70,10 @@ enum Step {
 }
 
 /// The steps of a round, each once, in another order each time and the same in every run.
-fn steps(corunners: usize, round: usize) -> Vec<Step> {
+fn steps(corunners: usize, seed: u64, round: usize) -> Vec<Step> {
     let mut steps = vec![Step::Alone, Step::Control];
     steps.extend((0..corunners).map(Step::Beside));
-    order::shuffle(&mut steps, order::SEED, "llc", round);
+    order::shuffle(&mut steps, seed, "llc", round);
     steps
 }
 
@@ -87,7 +87,7 @@ fn runs_beside(target: f64, corunner: f64) -> usize {
     }
 }
 
-/// Measures a target. `name` and the co-runners' names are for failures and the progress bar.
+/// Measures a target. `name` and the co-runners' names are for failures and the progress bar; orders are shuffled from `seed`.
 ///
 /// # Errors
 /// When a seat's thread is gone.
@@ -95,7 +95,7 @@ pub fn hold(
     seats: &Seats,
     (name, target): (&str, &Query),
     corunners: &[(String, Query)],
-    rounds: usize,
+    (rounds, seed): (usize, u64),
     progress: &dyn Progress,
 ) -> Result<Times, BenchError> {
     let mut times = Times::of(corunners.len());
@@ -117,7 +117,7 @@ pub fn hold(
         if !times.failures.is_empty() {
             break;
         }
-        for step in steps(corunners.len(), round) {
+        for step in steps(corunners.len(), seed, round) {
             let took = match step {
                 Step::Alone | Step::Control => seats.target.time(target, alone_runs)?,
                 Step::Beside(index) => {
@@ -150,7 +150,7 @@ mod tests {
     fn every_step_comes_once_a_round_in_changing_order() {
         let mut first = std::collections::BTreeSet::new();
         for round in 0..20 {
-            let steps = steps(3, round);
+            let steps = steps(3, order::SEED, round);
             assert_eq!(steps.len(), 5);
             for wanted in [
                 Step::Alone,
@@ -164,7 +164,11 @@ mod tests {
             first.insert(format!("{:?}", steps[0]));
         }
         assert!(first.len() >= 3, "{first:?}");
-        assert_eq!(steps(3, 7), steps(3, 7), "the same in every run");
+        assert_eq!(
+            steps(3, order::SEED, 7),
+            steps(3, order::SEED, 7),
+            "the same in every run"
+        );
     }
 
     #[test]

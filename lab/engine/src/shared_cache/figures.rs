@@ -266,7 +266,13 @@ impl Lab<'_> {
             };
             let table = self.table(target, &query)?;
             let name = target.to_string();
-            let times = hold(self.seats, (&name, &query), &queries, rounds, runner.progress())?;
+            let times = hold(
+                self.seats,
+                (&name, &query),
+                &queries,
+                (rounds, runner.plan().order_seed),
+                runner.progress(),
+            )?;
             for failure in &times.failures {
                 runner.fail(format!("{SUITE} {} {name}: {failure}", kind.engine()));
             }

@@ -235,7 +235,13 @@ fn duel(
     let class = class.to_string();
     let name = target.full_name();
     let rounds = runner.plan().repetitions;
-    let times = hold(seats, (&name, &query), &queries, rounds, runner.progress())?;
+    let times = hold(
+        seats,
+        (&name, &query),
+        &queries,
+        (rounds, runner.plan().order_seed),
+        runner.progress(),
+    )?;
     for failure in &times.failures {
         runner.fail(format!("{SUITE} {CASE} {name}: {failure}"));
     }

@@ -20,14 +20,12 @@ use super::seats::Seats;
 use super::service::{Coordinated, Service, Unscheduled};
 use super::sizes::Sizes;
 use super::statement::Statement;
-use corun_workloads::numbers::{below, draw};
 use lab_core::error::BenchError;
+use lab_core::order;
 use lab_core::run::Runner;
 
 /// Policy of queries that run in order of arrival without a coordinator, on DataFusion's operators where they exist.
 pub const STOCK_FIFO: &str = "stock_fifo";
-
-const SHUFFLE_SEED: u64 = 0x6c6c_6303;
 
 /// Everything a scheduled experiment needs.
 pub struct Stage<'a> {
@@ -182,7 +180,7 @@ pub fn rounds(
     alone: bool,
     runner: &mut Runner<'_>,
 ) -> Vec<Rounds> {
-    let warmups = runner.plan().warmups;
+    let (warmups, seed) = (runner.plan().warmups, runner.plan().order_seed);
     let mut tracks: Vec<Rounds> = (0..=sides.len()).map(|_| Rounds::default()).collect();
     // The first side of each kind that answers.
     let mut timekeepers: BTreeMap<Kind, usize> = BTreeMap::new();
@@ -200,7 +198,9 @@ pub fn rounds(
     for round in 0..warmups + counted {
         let mut played: Vec<Option<Played>> = vec![None; tracks.len()];
         let mut times: BTreeMap<Kind, Vec<f64>> = BTreeMap::new();
-        for turn in shuffled(tracks.len() + timekeepers.len(), round) {
+        let mut turns: Vec<usize> = (0..tracks.len() + timekeepers.len()).collect();
+        order::shuffle(&mut turns, seed, name, round);
+        for turn in turns {
             let keeps_time = turn.checked_sub(tracks.len()).map(|keeper| timekeepers[keeper]);
             let place = keeps_time.unwrap_or(turn);
             let side = &sides[place % sides.len()];
@@ -253,27 +253,4 @@ fn alone_times(service: &dyn Service, items: &[Item]) -> Result<Vec<f64>, BenchE
         seconds.extend(played.served.iter().map(|(_, served)| served.ran.as_secs_f64()));
     }
     Ok(seconds)
-}
-
-/// An order of turns, the same in every run.
-fn shuffled(count: usize, round: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..count).collect();
-    for last in (1..count).rev() {
-        let other = below(draw(SHUFFLE_SEED, round as u64, last as u64), last as u64 + 1);
-        order.swap(last, other as usize);
-    }
-    order
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn turns_change_and_nobody_is_left_out() {
-        let mut sorted = shuffled(6, 3);
-        assert_ne!(sorted, shuffled(6, 4));
-        sorted.sort_unstable();
-        assert_eq!(sorted, (0..6).collect::<Vec<_>>());
-    }
 }

@@ -11,6 +11,8 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use arrow::array::{Array, Int64Array};
+use clap::Args;
+use corun_cli::arguments::positive;
 use corun_datafusion::{Engine, EngineOptions, Joins, QueryOutput};
 use corun_model::units::Bytes;
 use corun_topology::measure::{FloorBuffer, MeasureError};
@@ -21,8 +23,8 @@ use crate::join::probe::{Found, TableAlone};
 use crate::peers::duckdb::{self, DuckDb};
 use lab_core::error::BenchError;
 use lab_core::row::{Row, Value};
-use lab_core::run::{Comparison, Runner, Sample, Side};
-use lab_core::suite::SuiteArgs;
+use lab_core::run::{Comparison, Plan, Runner, Sample, Side};
+use lab_core::suite::{Common, Rounds, Suite, SuiteArgs, Threads};
 
 use crate::query::{runtime, side};
 use lab_core::stats::Spread;
@@ -54,44 +56,86 @@ const FORCE_HASH: [(&str, &str); 2] = [
     ("datafusion.execution.perfect_hash_join_min_key_density", "1.1"),
 ];
 
-/// Runs the cases `args` select.
-///
-/// # Errors
-/// When no case matches, or data cannot be made.
-pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+/// Arguments of `corun-lab bench join`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct JoinArgs {
+    /// What every suite is told.
+    #[command(flatten)]
+    pub common: Common,
+
+    /// How often sides take turns.
+    #[command(flatten)]
+    pub rounds: Rounds,
+
+    /// With how many threads.
+    #[command(flatten)]
+    pub threads: Threads,
+
+    /// Every case instead of the representative ones.
+    #[arg(long, conflicts_with = "quick")]
+    pub full: bool,
+
+    /// Rows of the larger side [default: 16 million].
+    #[arg(long, value_name = "ROWS", value_parser = positive, allow_negative_numbers = true)]
+    pub probe_rows: Option<usize>,
+
+    /// Leave DuckDB out.
+    #[arg(long)]
+    pub no_peers: bool,
+}
+
+impl SuiteArgs for JoinArgs {
+    const SUITE: Suite = Suite::Join;
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn plan(&self) -> Plan {
+        self.rounds.plan(self.common.quick)
+    }
+
+    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+        run(self, runner)
+    }
+}
+
+/// Runs the selected cases.
+fn run(args: &JoinArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let entries = entries(args)?;
     let mut peer = start_peer(args, runner);
     for entry in &entries {
         run_entry(entry, &mut peer, runner)?;
+        runner.cases_are_finished();
     }
     Ok(())
 }
 
 /// The cases of the run: the extent's, or those `--case` names, looked for in the full matrix when the extent has none.
-fn entries(args: &SuiteArgs) -> Result<Vec<Entry>, BenchError> {
-    let threads = args.thread_counts();
-    let extent = match (args.quick, args.full) {
+fn entries(args: &JoinArgs) -> Result<Vec<Entry>, BenchError> {
+    let threads = args.threads.counts();
+    let extent = match (args.common.quick, args.full) {
         (true, _) => Extent::Quick,
         (false, true) => Extent::Full,
         (false, false) => Extent::Representative,
     };
     let all = matrix(extent, &threads, args.probe_rows);
-    let mut chosen = select(all.clone(), |name| args.selects(name));
+    let mut chosen = select(all.clone(), |name| args.common.selects(name));
     if chosen.is_empty() && extent == Extent::Representative {
         chosen = select(matrix(Extent::Full, &threads, args.probe_rows), |name| {
-            args.selects(name)
+            args.common.selects(name)
         });
     }
     if chosen.is_empty() {
-        let names = all.iter().filter_map(|entry| entry.names().next());
-        return Err(args.no_such_case(names));
+        let names = all.iter().flat_map(Entry::names);
+        return Err(args.common.no_such_case(Suite::Join, names));
     }
     Ok(chosen)
 }
 
 /// DuckDB, or one row that says why not.
-fn start_peer(args: &SuiteArgs, runner: &mut Runner<'_>) -> Option<DuckDb> {
-    if !args.peers {
+fn start_peer(args: &JoinArgs, runner: &mut Runner<'_>) -> Option<DuckDb> {
+    if args.no_peers {
         return None;
     }
     match DuckDb::start() {
@@ -388,15 +432,17 @@ pub fn sum_text(output: &QueryOutput) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab_core::suite::Suite;
 
     #[test]
     fn a_case_outside_the_representative_matrix_is_found_in_the_full_one() {
         let wanted = "string_4m_x_16m_hit5_t1";
-        let args = SuiteArgs {
-            case: Some(wanted.to_string()),
-            threads: vec![1],
-            ..SuiteArgs::new(Suite::Join)
+        let args = JoinArgs {
+            common: Common {
+                case: Some(wanted.to_string()),
+                ..Common::default()
+            },
+            threads: Threads { threads: vec![1] },
+            ..JoinArgs::default()
         };
         let entries = entries(&args).expect("the case");
         assert_eq!(entries.len(), 1);
@@ -405,9 +451,12 @@ mod tests {
 
     #[test]
     fn an_unknown_case_is_a_usage_error_that_names_some() {
-        let args = SuiteArgs {
-            case: Some("triangle".to_string()),
-            ..SuiteArgs::new(Suite::Join)
+        let args = JoinArgs {
+            common: Common {
+                case: Some("triangle".to_owned()),
+                ..Common::default()
+            },
+            ..JoinArgs::default()
         };
         let error = entries(&args).expect_err("no such case");
         assert!(error.is_usage());

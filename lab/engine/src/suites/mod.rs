@@ -5,4 +5,4 @@ pub mod shared_cache;
 pub mod ssb;
 pub mod tpch;
 pub mod transactions;
-mod workload;
+pub mod workload;

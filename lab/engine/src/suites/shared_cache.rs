@@ -3,10 +3,12 @@
 //! Not here: what the figures need ([`crate::shared_cache::figures`]), how it is measured ([`crate::shared_cache::contest`]), policies
 //! ([`crate::shared_cache::scheduled`]), and the report ([`crate::shared_cache::report`]).
 
+use clap::Args;
+use corun_cli::arguments::byte_size;
 use corun_model::cache::coschedule::llc_domains;
 use corun_model::operators::placement::{Placement, place};
 use corun_model::topology::Topology;
-use corun_model::units::CpuId;
+use corun_model::units::{Bytes, CpuId};
 use corun_topology::discover;
 use corun_topology::effective_llc::effective_llc;
 
@@ -21,26 +23,57 @@ use crate::shared_cache::seats::Seats;
 use crate::shared_cache::sim::{self, SimArgs};
 use crate::shared_cache::sizes::{CACHE_MAX, Sizes};
 use lab_core::error::BenchError;
-use lab_core::run::Runner;
-use lab_core::suite::SuiteArgs;
+use lab_core::run::{Plan, Runner};
+use lab_core::suite::{Common, Rounds, Suite, SuiteArgs};
 
 /// The cases that need the coordinator.
 const SCHEDULED: [&str; 4] = [FIGURE_6, PLAN_CHOICE, MIX, NOTHING_TO_GAIN];
 
-/// Runs the cases `args` select.
-///
-/// # Errors
-/// When no case matches, the process may use the CPUs of one core only, or there is no memory.
-pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+/// Arguments of `corun-lab bench llc`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct LlcArgs {
+    /// What every suite is told.
+    #[command(flatten)]
+    pub common: Common,
+
+    /// How often sides take turns.
+    #[command(flatten)]
+    pub rounds: Rounds,
+
+    /// The effective last-level cache that tables are made for, such as 24MiB [default: what the machine is taken to have].
+    #[arg(long, value_name = "SIZE", value_parser = byte_size, allow_negative_numbers = true)]
+    pub llc: Option<usize>,
+}
+
+impl SuiteArgs for LlcArgs {
+    const SUITE: Suite = Suite::Llc;
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn plan(&self) -> Plan {
+        self.rounds.plan(self.common.quick)
+    }
+
+    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+        run(self, runner)
+    }
+}
+
+/// Runs the selected cases.
+fn run(args: &LlcArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let figures = CASES.iter().map(|(case, _)| *case);
     let cases: Vec<&str> = figures.chain(SCHEDULED).chain([pairs::CASE]).collect();
-    let mut simulated = SimArgs::new(args.quick);
-    simulated.figures.retain(|figure| args.selects(figure.case()));
-    let measures = cases.iter().any(|case| args.selects(case));
+    let mut simulated = SimArgs::new(args.common.quick);
+    simulated
+        .figures
+        .retain(|figure| args.common.selects(figure.case()));
+    let measures = cases.iter().any(|case| args.common.selects(case));
     if !measures && simulated.figures.is_empty() {
-        let all = SimArgs::new(args.quick).figures;
+        let all = SimArgs::new(args.common.quick).figures;
         let cases = cases.into_iter().chain(all.iter().map(|figure| figure.case()));
-        return Err(args.no_such_case(cases.map(str::to_owned)));
+        return Err(args.common.no_such_case(Suite::Llc, cases.map(str::to_owned)));
     }
     if measures {
         measured(args, &cases, runner)?;
@@ -52,39 +85,44 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
 }
 
 /// Runs the selected ones of `cases` on this machine.
-fn measured(args: &SuiteArgs, cases: &[&str], runner: &mut Runner<'_>) -> Result<(), BenchError> {
+fn measured(args: &LlcArgs, cases: &[&str], runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let topology = discover();
     let known = effective_llc(&topology, None).bytes;
-    let cache = Sizes::cache_for(args.llc, args.quick, known, topology.memory.available);
-    if args.llc.is_none() && !args.quick && cache < known {
+    let cache = Sizes::cache_for(
+        args.llc.map(|bytes| Bytes(bytes as u64)),
+        args.common.quick,
+        known,
+        topology.memory.available,
+    );
+    if args.llc.is_none() && !args.common.quick && cache < known {
         runner.progress().note(&format!(
             "this suite makes tables, or this machine has memory, for a last-level cache of {} MiB: sizes and classes are relative to that",
             cache.0 >> 20
         ));
     }
-    let sizes = Sizes::of(cache, args.quick)?;
+    let sizes = Sizes::of(cache, args.common.quick)?;
     let seats = Seats::take(place(&topology, Placement::Cores)?)?;
     let settings = Settings {
         cache: sizes.cache,
-        calibrate: !args.quick,
+        calibrate: !args.common.quick,
         index_join: "on",
         partitions: 1,
     };
     if cases
         .iter()
-        .any(|case| *case != pairs::CASE && args.selects(case))
+        .any(|case| *case != pairs::CASE && args.common.selects(case))
     {
         plq(args, &topology, &sizes, &settings, &seats, runner)?;
     }
-    if args.selects(pairs::CASE) {
-        pairs::run(&sizes, &settings, &seats, args.quick, runner)?;
+    if args.common.selects(pairs::CASE) {
+        pairs::run(&sizes, &settings, &seats, args.common.quick, runner)?;
     }
     Ok(())
 }
 
 /// The cases over the PLQ tables.
 fn plq(
-    args: &SuiteArgs,
+    args: &LlcArgs,
     topology: &Topology,
     sizes: &Sizes,
     settings: &Settings,
@@ -92,7 +130,7 @@ fn plq(
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
     let data = Data::generate(sizes, runner.progress())?;
-    let wants = wants(args.quick, |case| args.selects(case));
+    let wants = wants(args.common.quick, |case| args.common.selects(case));
     let cpus = scheduled_cpus(topology)?;
     {
         let kinds = kinds(&wants, args);
@@ -112,15 +150,15 @@ fn plq(
             seats,
             topology,
             cpus: &cpus,
-            quick: args.quick,
+            quick: args.common.quick,
         };
-        if args.selects(FIGURE_6) {
+        if args.common.selects(FIGURE_6) {
             figure_6(&stage, runner)?;
         }
-        if args.selects(MIX) {
+        if args.common.selects(MIX) {
             mix(&stage, runner)?;
         }
-        if args.selects(NOTHING_TO_GAIN) {
+        if args.common.selects(NOTHING_TO_GAIN) {
             let cores = lab_core::suite::all_cores();
             let spread = Settings {
                 partitions: cores,
@@ -132,7 +170,7 @@ fn plq(
         }
     }
     // Engines of their own, which leave the choice of plans open, once the others have given their memory back.
-    if args.selects(PLAN_CHOICE) {
+    if args.common.selects(PLAN_CHOICE) {
         let open = Settings {
             index_join: "auto",
             ..*settings
@@ -146,7 +184,7 @@ fn plq(
             seats,
             topology,
             cpus: &cpus,
-            quick: args.quick,
+            quick: args.common.quick,
         };
         plan_choice(&stage, runner)?;
     }
@@ -162,8 +200,8 @@ fn scheduled_cpus(topology: &Topology) -> Result<Vec<CpuId>, BenchError> {
 }
 
 /// The engines that the cases need; corun's always, whose index join runs beside stock operators too.
-fn kinds(wants: &[Want], args: &SuiteArgs) -> Vec<Kind> {
-    let scheduled = [FIGURE_6, MIX].iter().any(|case| args.selects(case));
+fn kinds(wants: &[Want], args: &LlcArgs) -> Vec<Kind> {
+    let scheduled = [FIGURE_6, MIX].iter().any(|case| args.common.selects(case));
     let needed =
         |kind: &Kind| *kind == Kind::Corun || scheduled || wants.iter().any(|want| want.kind == *kind);
     Kind::ALL.into_iter().filter(needed).collect()

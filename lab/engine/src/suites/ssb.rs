@@ -3,14 +3,15 @@
 //! `geomean_join_heavy` covers flights 2 to 4: the queries that join the fact table with three or four dimensions.
 //! Flight 1 joins a few hundred days only.
 
-use super::workload::{self, Workload};
+use super::workload::{self, Workload, WorkloadArgs};
+use clap::Args;
 use corun_workloads::ssb::{QUERIES, Ssb, order_by, recorded};
 use lab_core::error::BenchError;
-use lab_core::run::Runner;
-use lab_core::suite::SuiteArgs;
+use lab_core::run::{Plan, Runner};
+use lab_core::suite::{Common, Suite, SuiteArgs};
 
 const WORKLOAD: Workload = Workload {
-    suite: "ssb",
+    suite: Suite::Ssb,
     queries: QUERIES,
     join_heavy: &[
         "q2.1", "q2.2", "q2.3", "q3.1", "q3.2", "q3.3", "q3.4", "q4.1", "q4.2", "q4.3",
@@ -25,12 +26,28 @@ const WORKLOAD: Workload = Workload {
     },
 };
 
-/// Runs the cases `args` selects.
-///
-/// # Errors
-/// An impossible scale factor, a `--case` that matches nothing, or an engine that cannot be set up.
-pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-    workload::run(&WORKLOAD, args, runner)
+/// Arguments of `corun-lab bench ssb`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SsbArgs {
+    /// Those of all workloads.
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
+}
+
+impl SuiteArgs for SsbArgs {
+    const SUITE: Suite = Suite::Ssb;
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.workload.common
+    }
+
+    fn plan(&self) -> Plan {
+        self.workload.rounds.plan(self.workload.common.quick)
+    }
+
+    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+        workload::run(&WORKLOAD, &self.workload, runner)
+    }
 }
 
 #[cfg(test)]

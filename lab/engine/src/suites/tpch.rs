@@ -3,14 +3,15 @@
 //! `geomean_join_heavy` covers the queries that read three tables or more, by the text alone and decided before any
 //! measurement; the rest scan, aggregate, or join two tables.
 
-use super::workload::{self, Workload};
+use super::workload::{self, Workload, WorkloadArgs};
+use clap::Args;
 use corun_workloads::tpch::{QUERIES, Tpch, order_by, recorded};
 use lab_core::error::BenchError;
-use lab_core::run::Runner;
-use lab_core::suite::SuiteArgs;
+use lab_core::run::{Plan, Runner};
+use lab_core::suite::{Common, Suite, SuiteArgs};
 
 const WORKLOAD: Workload = Workload {
-    suite: "tpch",
+    suite: Suite::Tpch,
     queries: QUERIES,
     join_heavy: &[
         "q2", "q3", "q5", "q7", "q8", "q9", "q10", "q11", "q16", "q18", "q20", "q21",
@@ -25,12 +26,28 @@ const WORKLOAD: Workload = Workload {
     },
 };
 
-/// Runs the cases `args` selects.
-///
-/// # Errors
-/// An impossible scale factor, a `--case` that matches nothing, or an engine that cannot be set up.
-pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-    workload::run(&WORKLOAD, args, runner)
+/// Arguments of `corun-lab bench tpch`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct TpchArgs {
+    /// Those of all workloads.
+    #[command(flatten)]
+    pub workload: WorkloadArgs,
+}
+
+impl SuiteArgs for TpchArgs {
+    const SUITE: Suite = Suite::Tpch;
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.workload.common
+    }
+
+    fn plan(&self) -> Plan {
+        self.workload.rounds.plan(self.workload.common.quick)
+    }
+
+    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+        workload::run(&WORKLOAD, &self.workload, runner)
+    }
 }
 
 #[cfg(test)]

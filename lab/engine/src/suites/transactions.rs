@@ -2,8 +2,10 @@
 //!
 //! Not here: what is run ([`crate::transactions::case`]), how sides take turns ([`crate::transactions::contest`]), the rows and the report.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use clap::Args;
+use corun_cli::arguments::{positive, positive_number};
 use corun_model::units::{Bytes, CpuId};
 use corun_workloads::engine::Durability;
 use corun_workloads::tpcc::Scale;
@@ -15,47 +17,99 @@ use crate::transactions::recovery::{self, Written};
 use crate::transactions::rows;
 use crate::transactions::{team_rows, teams};
 use lab_core::error::BenchError;
-use lab_core::run::Runner;
+use lab_core::run::{Plan, Runner};
 use lab_core::scratch::{Scratch, file_system, is_memory};
-use lab_core::suite::SuiteArgs;
+use lab_core::suite::{Common, Rounds, Suite, SuiteArgs, Threads};
 
-/// Runs the cases `args` select.
-///
-/// # Errors
-/// When no case matches, an argument is impossible, there is no folder, or the store fails where there is no row for it.
-pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+/// Arguments of `corun-lab bench oltp`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct OltpArgs {
+    /// What every suite is told.
+    #[command(flatten)]
+    pub common: Common,
+
+    /// How often sides take turns.
+    #[command(flatten)]
+    pub rounds: Rounds,
+
+    /// Numbers of workers.
+    #[command(flatten)]
+    pub threads: Threads,
+
+    /// Every workload with every durability instead of the representative ones.
+    #[arg(long, conflicts_with = "quick")]
+    pub full: bool,
+
+    /// Warehouses of TPC-C [default: 2].
+    #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
+    pub scale: Option<f64>,
+
+    /// Records of YCSB [default: 1 million].
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    pub records: Option<usize>,
+
+    /// A folder on the disk to measure durable commits on [default: the system's temporary folder].
+    #[arg(long, value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+
+    /// Leave SQLite, redb and RocksDB out.
+    #[arg(long)]
+    pub no_peers: bool,
+}
+
+impl SuiteArgs for OltpArgs {
+    const SUITE: Suite = Suite::Oltp;
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn plan(&self) -> Plan {
+        self.rounds.plan(self.common.quick)
+    }
+
+    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+        run(self, runner)
+    }
+}
+
+/// Runs the selected cases.
+fn run(args: &OltpArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let sizes = sizes(args)?;
     let cpus =
         corun_topology::affinity::allowed_cpus().map_err(|error| BenchError::Machine(error.to_string()))?;
     let workers = worker_counts(args, &cpus)?;
     let all = setups(args.full, &workers, &cpus, sizes);
-    let selected: Vec<&Setup> = all.iter().filter(|setup| args.selects(&setup.name())).collect();
+    let selected: Vec<&Setup> = all
+        .iter()
+        .filter(|setup| args.common.selects(&setup.name()))
+        .collect();
     let in_teams = teams::setups(
-        args.quick,
+        args.common.quick,
         args.scale.map(|_| sizes.scale),
         args.records.map(|_| sizes.records),
         &cpus,
     );
     let selected_teams: Vec<&Setup> = in_teams
         .iter()
-        .filter(|setup| args.selects(&setup.name()))
+        .filter(|setup| args.common.selects(&setup.name()))
         .collect();
-    let recovers = args.selects(recovery::CASE);
+    let recovers = args.common.selects(recovery::CASE);
     if selected.is_empty() && selected_teams.is_empty() && !recovers {
         let names = all
             .iter()
             .chain(&in_teams)
             .map(Setup::name)
             .chain([recovery::CASE.to_owned()]);
-        return Err(args.no_such_case(names));
+        return Err(args.common.no_such_case(Suite::Oltp, names));
     }
     let parent = args.folder.clone().unwrap_or_else(std::env::temp_dir);
     let disk = file_system(&parent);
     let waits = selected
         .iter()
         .any(|setup| setup.durability == Durability::Durable);
-    refuse_memory(&parent, disk.as_deref(), waits, args.quick, runner)?;
-    let peers = Peers::find(args.peers);
+    refuse_memory(&parent, disk.as_deref(), waits, args.common.quick, runner)?;
+    let peers = Peers::find(!args.no_peers);
     let sides = match &peers {
         Peers::Found(_) => 1 + ENGINES.len(),
         _ => 1,
@@ -73,20 +127,22 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
         let results = contest::run(setup, &peers, &scratch, rows::plan(plan), runner.progress())?;
         let disk = disk.as_deref().filter(|_| setup.durability != Durability::None);
         rows::emit(setup, disk, &results, runner);
+        runner.cases_are_finished();
     }
     for setup in selected_teams {
         let results = teams::run(setup, &scratch, rows::plan(plan), runner.progress())?;
         team_rows::emit(setup, &results, runner);
+        runner.cases_are_finished();
     }
     if recovers {
-        let written = Written::of(sizes.scale, args.quick);
+        let written = Written::of(sizes.scale, args.common.quick);
         recovery::run(written, &workers, &cpus, &scratch, runner)?;
     }
     Ok(())
 }
 
-fn sizes(args: &SuiteArgs) -> Result<Sizes, BenchError> {
-    let mut sizes = if args.quick {
+fn sizes(args: &OltpArgs) -> Result<Sizes, BenchError> {
+    let mut sizes = if args.common.quick {
         Sizes::quick()
     } else {
         Sizes::standard()
@@ -110,8 +166,8 @@ fn sizes(args: &SuiteArgs) -> Result<Sizes, BenchError> {
 }
 
 /// Each worker has a CPU of its own.
-fn worker_counts(args: &SuiteArgs, cpus: &[CpuId]) -> Result<Vec<usize>, BenchError> {
-    let counts = args.thread_counts();
+fn worker_counts(args: &OltpArgs, cpus: &[CpuId]) -> Result<Vec<usize>, BenchError> {
+    let counts = args.threads.counts();
     match counts.last() {
         Some(&most) if most > cpus.len() => Err(BenchError::BadArgument(format!(
             "--threads {most}: oltp gives each worker a CPU of its own, and this process may use {}",
@@ -174,26 +230,25 @@ mod tests {
     use super::*;
     use corun_model::progress::Silent;
     use lab_core::run::Plan;
-    use lab_core::suite::Suite;
 
-    fn args() -> SuiteArgs {
-        SuiteArgs {
-            quick: true,
-            ..SuiteArgs::new(Suite::Oltp)
+    fn args() -> OltpArgs {
+        OltpArgs {
+            common: Common::quick(None),
+            ..OltpArgs::default()
         }
     }
 
     #[test]
     fn impossible_sizes_and_workers_are_usage_errors() {
         for scale in [0.5, 1e6] {
-            let args = SuiteArgs {
+            let args = OltpArgs {
                 scale: Some(scale),
                 ..args()
             };
             assert!(sizes(&args).is_err_and(|error| error.is_usage()), "{scale}");
         }
-        let more = SuiteArgs {
-            threads: vec![1, 3],
+        let more = OltpArgs {
+            threads: Threads { threads: vec![1, 3] },
             ..args()
         };
         let error = worker_counts(&more, &[CpuId(0), CpuId(1)]).expect_err("two CPUs");

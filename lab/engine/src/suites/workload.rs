@@ -9,13 +9,16 @@ use std::path::Path;
 
 use corun_datafusion::{Engine, EngineOptions, Joins, QueryOutput};
 
+use clap::Args;
+use corun_cli::arguments::positive_number;
 use corun_model::progress::Progress;
 use corun_workloads::answers::Recorded;
-use corun_workloads::dataset::{Dataset, DatasetError, table_folder};
+use corun_workloads::dataset::{Dataset, DatasetError};
 use lab_core::error::BenchError;
 use lab_core::row::{Row, Value};
 use lab_core::run::{Comparison, Runner};
-use lab_core::suite::{SuiteArgs, all_cores};
+use lab_core::suite::{Common, Rounds, Suite, Threads, all_cores};
+use tempfile::TempDir;
 
 use crate::query::{run_query, runtime, side};
 use lab_core::stats::{Spread, geometric_mean};
@@ -35,8 +38,8 @@ type WriteParquet = fn(&Path, f64, usize, usize, &dyn Progress) -> Result<usize,
 
 /// One workload: how to make its data and what to ask.
 pub(super) struct Workload {
-    /// Name of the suite.
-    pub(super) suite: &'static str,
+    /// The suite.
+    pub(super) suite: Suite,
     /// (name, SQL).
     pub(super) queries: &'static [(&'static str, &'static str)],
     /// Names of the queries whose time is mostly joins, chosen by a rule the suite states.
@@ -73,11 +76,13 @@ struct Pass<'a> {
     scale_factor: f64,
     partitions: usize,
     source: Source,
-    corun: &'a Engine,
-    stock: &'a Engine,
 }
 
 impl Pass<'_> {
+    fn cases(&self) -> impl Iterator<Item = String> {
+        self.workload.queries.iter().map(|(query, _)| self.case(query))
+    }
+
     /// Name of the case of `query`: `q2.1_sf1_p2`, with `_parquet` at the end when read from files.
     fn case(&self, query: &str) -> String {
         let suffix = if self.source == Source::Parquet {
@@ -98,87 +103,138 @@ impl Pass<'_> {
     }
 }
 
+/// Arguments of `corun-lab bench ssb` and `tpch`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct WorkloadArgs {
+    /// What every suite is told.
+    #[command(flatten)]
+    pub common: Common,
+
+    /// How often sides take turns.
+    #[command(flatten)]
+    pub rounds: Rounds,
+
+    /// With how many threads.
+    #[command(flatten)]
+    pub threads: Threads,
+
+    /// From Parquet files, too.
+    #[arg(long, conflicts_with = "quick")]
+    pub full: bool,
+
+    /// Scale factor [default: 1].
+    #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
+    pub scale: Option<f64>,
+}
+
 /// Runs the cases `args` selects: in memory, and with `--full` from Parquet files too.
 ///
 /// # Errors
 /// An impossible scale factor, no case selected, or an engine that cannot be set up. Failing queries are failures of the
 /// run, not errors.
-pub(super) fn run(workload: &Workload, args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-    let scale_factor = args.scale.unwrap_or(if args.quick {
-        SCALE_FACTOR_QUICK
-    } else {
-        SCALE_FACTOR
+pub(super) fn run(
+    workload: &Workload,
+    args: &WorkloadArgs,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
+    let scale_factor = args.scale.unwrap_or(match args.common.quick {
+        true => SCALE_FACTOR_QUICK,
+        false => SCALE_FACTOR,
     });
     // Unlike `join`, all cores only unless told otherwise: 22 queries at every thread count would take long.
-    let counts = if args.threads.is_empty() {
-        vec![all_cores()]
-    } else {
-        args.thread_counts()
+    let counts = match args.threads.threads.is_empty() {
+        true => vec![all_cores()],
+        false => args.threads.counts(),
     };
-    let data = (workload.generate)(scale_factor, counts[0], all_cores(), runner.progress())?;
-    let mut selected = 0;
-    for &partitions in &counts {
-        let data = data.repartitioned(partitions);
-        let corun = engine(Joins::Corun, partitions)?;
-        let stock = engine(Joins::Stock, partitions)?;
-        crate::tables::register(&data, &corun)?;
-        crate::tables::register(&data, &stock)?;
-        let source = Source::Memory;
-        let (corun, stock) = (&corun, &stock);
-        selected += pass(
-            Pass {
-                workload,
-                scale_factor,
-                partitions,
-                source,
-                corun,
-                stock,
-            },
-            args,
-            runner,
-        )?;
+    let sources = match args.full {
+        true => &[Source::Memory, Source::Parquet][..],
+        false => &[Source::Memory],
+    };
+    let passes = sources.iter().flat_map(|&source| {
+        let pass = move |&partitions| Pass {
+            workload,
+            scale_factor,
+            partitions,
+            source,
+        };
+        counts.iter().map(pass)
+    });
+    let (selected, others): (Vec<Pass<'_>>, Vec<Pass<'_>>) =
+        passes.partition(|pass| pass.cases().any(|case| args.common.selects(&case)));
+    if selected.is_empty() {
+        let names = others.iter().flat_map(Pass::cases);
+        return Err(args.common.no_such_case(workload.suite, names));
     }
-    if args.full {
-        let names: Vec<&str> = data.tables.iter().map(|table| table.name).collect();
-        drop(data);
-        let folder = tempfile::tempdir()
-            .map_err(|source| BenchError::io("cannot make a folder for Parquet files", source))?;
-        for &partitions in &counts {
-            (workload.write)(
-                folder.path(),
-                scale_factor,
-                partitions,
-                all_cores(),
-                runner.progress(),
-            )?;
-            let corun = engine(Joins::Corun, partitions)?;
-            let stock = engine(Joins::Stock, partitions)?;
-            let runtime = runtime(partitions)?;
-            for name in &names {
-                let path = table_folder(folder.path(), name);
-                runtime.block_on(corun.register_path(name, &path))?;
-                runtime.block_on(stock.register_path(name, &path))?;
+    let mut data = None;
+    for pass in selected {
+        let engines = match pass.source {
+            Source::Memory => {
+                let all = match data.take() {
+                    Some(data) => data,
+                    None => (workload.generate)(scale_factor, counts[0], all_cores(), runner.progress())?,
+                };
+                let engines = Engines::over(&all.repartitioned(pass.partitions), pass.partitions)?;
+                data = Some(all);
+                engines
             }
-            let source = Source::Parquet;
-            let (corun, stock) = (&corun, &stock);
-            selected += pass(
-                Pass {
-                    workload,
-                    scale_factor,
-                    partitions,
-                    source,
-                    corun,
-                    stock,
-                },
-                args,
-                runner,
-            )?;
-        }
-    }
-    if selected == 0 {
-        return Err(args.no_such_case(workload.queries.iter().map(|(name, _)| (*name).to_owned())));
+            Source::Parquet => {
+                data = None;
+                Engines::over_files(&pass, runner.progress())?
+            }
+        };
+        run_pass(&pass, &engines, args, runner)?;
     }
     Ok(())
+}
+
+/// The two sides of a pass, over the same data.
+struct Engines {
+    corun: Engine,
+    stock: Engine,
+    /// Of the Parquet files.
+    _folder: Option<TempDir>,
+}
+
+impl Engines {
+    fn over(data: &Dataset, partitions: usize) -> Result<Engines, BenchError> {
+        let engines = Engines::empty(partitions)?;
+        crate::tables::register(data, &engines.corun)?;
+        crate::tables::register(data, &engines.stock)?;
+        Ok(engines)
+    }
+
+    fn over_files(pass: &Pass<'_>, progress: &dyn Progress) -> Result<Engines, BenchError> {
+        let unreadable = |source| BenchError::io("cannot make a folder for Parquet files", source);
+        let folder = tempfile::tempdir().map_err(unreadable)?;
+        let write = pass.workload.write;
+        write(
+            folder.path(),
+            pass.scale_factor,
+            pass.partitions,
+            all_cores(),
+            progress,
+        )?;
+        let engines = Engines::empty(pass.partitions)?;
+        let runtime = runtime(pass.partitions)?;
+        for table in folder.path().read_dir().map_err(unreadable)? {
+            let path = table.map_err(unreadable)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            runtime.block_on(engines.corun.register_path(&name, &path))?;
+            runtime.block_on(engines.stock.register_path(&name, &path))?;
+        }
+        Ok(Engines {
+            _folder: Some(folder),
+            ..engines
+        })
+    }
+
+    fn empty(partitions: usize) -> Result<Engines, BenchError> {
+        Ok(Engines {
+            corun: engine(Joins::Corun, partitions)?,
+            stock: engine(Joins::Stock, partitions)?,
+            _folder: None,
+        })
+    }
 }
 
 fn engine(joins: Joins, partitions: usize) -> Result<Engine, BenchError> {
@@ -189,36 +245,42 @@ fn engine(joins: Joins, partitions: usize) -> Result<Engine, BenchError> {
     })?)
 }
 
-/// Runs the selected queries of one pass, then emits their geometric means; returns how many were selected.
-fn pass(pass: Pass<'_>, args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<usize, BenchError> {
+/// Runs the selected queries of one pass, then emits their geometric means.
+fn run_pass(
+    pass: &Pass<'_>,
+    engines: &Engines,
+    args: &WorkloadArgs,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
     let runtime = runtime(pass.partitions)?;
     let workload = pass.workload;
     let mut ratios: Vec<(&str, f64)> = Vec::new();
-    let mut selected = 0;
     for (query, sql) in workload.queries {
         let case = pass.case(query);
-        if !args.selects(&case) {
+        if !args.common.selects(&case) {
+            ratios.extend(recorded_ratio(&args.common, &case).map(|ratio| (*query, ratio)));
             continue;
         }
-        selected += 1;
         let order_by = (workload.order_by)(query);
         let answer = move |output: &QueryOutput| fingerprint(output, order_by);
         let expected = match (workload.recorded)(pass.scale_factor, query) {
             Some(recorded) => recorded.to_string(),
-            None => match reference(&pass, &runtime, sql, order_by) {
-                Ok(answer) => answer,
+            // The answer of stock DataFusion, where none is recorded.
+            None => match run_query(&runtime, &engines.stock, sql) {
+                Ok(output) => fingerprint(&output, order_by),
                 Err(error) => {
-                    runner.fail(format!("{} {case}: no reference answer: {error}", workload.suite));
+                    let suite = workload.suite.name();
+                    runner.fail(format!("{suite} {case}: no reference answer: {error}"));
                     continue;
                 }
             },
         };
         let sides = vec![
-            side(CORUN, &runtime, pass.corun, sql, answer),
-            side(DATAFUSION, &runtime, pass.stock, sql, answer),
+            side(CORUN, &runtime, &engines.corun, sql, answer),
+            side(DATAFUSION, &runtime, &engines.stock, sql, answer),
         ];
         let ratio = runner.compare(Comparison {
-            suite: workload.suite,
+            suite: workload.suite.name(),
             case: &case,
             parameters: pass.parameters(query),
             metric: "ms",
@@ -230,16 +292,24 @@ fn pass(pass: Pass<'_>, args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<usi
             sides,
         });
         ratios.extend(ratio.map(|ratio| (*query, ratio)));
+        runner.cases_are_finished();
     }
-    emit_means(&pass, args, &ratios, runner);
-    Ok(selected)
+    emit_means(pass, args, &ratios, runner);
+    Ok(())
+}
+
+/// The ratio of a case that ran before.
+fn recorded_ratio(common: &Common, case: &str) -> Option<f64> {
+    let mut rows = common.recorded.iter().filter(|row| row.case == case);
+    let ratio = rows.find(|row| row.metric == "ratio" && row.parameter("control").is_none());
+    ratio.and_then(Row::median)
 }
 
 /// Rows `geomean_all` and `geomean_join_heavy`: smallest, geometric mean (as `median`) and largest ratio.
 ///
 /// Only for complete passes: the mean of a selection says nothing about the workload.
-fn emit_means(pass: &Pass<'_>, args: &SuiteArgs, ratios: &[(&str, f64)], runner: &mut Runner<'_>) {
-    if args.case.is_some() || ratios.len() != pass.workload.queries.len() {
+fn emit_means(pass: &Pass<'_>, args: &WorkloadArgs, ratios: &[(&str, f64)], runner: &mut Runner<'_>) {
+    if args.common.case.is_some() || ratios.len() != pass.workload.queries.len() {
         return;
     }
     let all: Vec<f64> = ratios.iter().map(|(_, ratio)| *ratio).collect();
@@ -257,24 +327,20 @@ fn emit_means(pass: &Pass<'_>, args: &SuiteArgs, ratios: &[(&str, f64)], runner:
             median: mean,
             ..spread
         };
-        let row = Row::measured(pass.workload.suite, &pass.case(name), "ratio", "x", spread, true)
-            .versus(DATAFUSION)
-            .with("engine", CORUN)
-            .with_all(&pass.parameters(name))
-            .with("median_is", "geometric mean over queries");
+        let row = Row::measured(
+            pass.workload.suite.name(),
+            &pass.case(name),
+            "ratio",
+            "x",
+            spread,
+            true,
+        )
+        .versus(DATAFUSION)
+        .with("engine", CORUN)
+        .with_all(&pass.parameters(name))
+        .with("median_is", "geometric mean over queries");
         runner.emit(row);
     }
-}
-
-/// The answer of stock DataFusion, where none is recorded.
-fn reference(
-    pass: &Pass<'_>,
-    runtime: &tokio::runtime::Runtime,
-    sql: &str,
-    order_by: &[&str],
-) -> Result<String, BenchError> {
-    let output = run_query(runtime, pass.stock, sql)?;
-    Ok(fingerprint(&output, order_by))
 }
 
 fn fingerprint(output: &QueryOutput, order_by: &[&str]) -> String {

@@ -5,18 +5,17 @@ use std::collections::BTreeSet;
 use corun_model::progress::Silent;
 use lab_core::row::{Label, Row};
 use lab_core::run::Outcome;
-use lab_core::suite::{Suite, SuiteArgs};
+use lab_core::suite::{Common, Threads, run};
 use lab_engine::join::case::Tables;
 use lab_engine::join::data::{JoinData, sql};
 use lab_engine::join::keys::KeyKind;
 use lab_engine::peers::duckdb::DuckDb;
 use lab_engine::query::{run_query, runtime};
-use lab_engine::suites::join::{CORUN, DATAFUSION, FORCED_HASH, engine, sum_text};
+use lab_engine::suites::join::{CORUN, DATAFUSION, FORCED_HASH, JoinArgs, engine, sum_text};
 
-use crate::run;
 use corun_datafusion::Joins;
 
-fn run_suite(args: &SuiteArgs) -> (Vec<Row>, Outcome) {
+fn run_suite(args: &JoinArgs) -> (Vec<Row>, Outcome) {
     let mut rows = Vec::new();
     let outcome = run(args, &mut |row| rows.push(row), &Silent).expect("the suite runs");
     (rows, outcome)
@@ -24,11 +23,11 @@ fn run_suite(args: &SuiteArgs) -> (Vec<Row>, Outcome) {
 
 #[test]
 fn quick_answers_are_right_for_every_key_kind_and_engine() {
-    let args = SuiteArgs {
-        quick: true,
-        peers: false,
-        threads: vec![1, 2],
-        ..SuiteArgs::new(Suite::Join)
+    let args = JoinArgs {
+        common: Common::quick(None),
+        no_peers: true,
+        threads: Threads { threads: vec![1, 2] },
+        ..JoinArgs::default()
     };
     let (rows, outcome) = run_suite(&args);
     assert_eq!(outcome.failures, Vec::<String>::new());
@@ -54,12 +53,11 @@ fn quick_answers_are_right_for_every_key_kind_and_engine() {
 
 #[test]
 fn every_comparison_has_ratios_and_its_control() {
-    let args = SuiteArgs {
-        quick: true,
-        peers: false,
-        case: Some("zipf_12k".to_string()),
-        threads: vec![1],
-        ..SuiteArgs::new(Suite::Join)
+    let args = JoinArgs {
+        common: Common::quick(Some("zipf_12k")),
+        no_peers: true,
+        threads: Threads { threads: vec![1] },
+        ..JoinArgs::default()
     };
     let (rows, outcome) = run_suite(&args);
     assert!(outcome.is_ok());
@@ -81,12 +79,11 @@ fn every_comparison_has_ratios_and_its_control() {
 
 #[test]
 fn rows_carry_the_promised_keys() {
-    let args = SuiteArgs {
-        quick: true,
-        peers: false,
-        case: Some("int2_1k".to_string()),
-        threads: vec![2],
-        ..SuiteArgs::new(Suite::Join)
+    let args = JoinArgs {
+        common: Common::quick(Some("int2_1k")),
+        no_peers: true,
+        threads: Threads { threads: vec![2] },
+        ..JoinArgs::default()
     };
     let (rows, _) = run_suite(&args);
     let rows: Vec<&Row> = rows
@@ -120,11 +117,10 @@ fn rows_carry_the_promised_keys() {
 
 #[test]
 fn no_peer_gives_one_unavailable_row_or_measured_ones() {
-    let args = SuiteArgs {
-        quick: true,
-        case: Some("sparse_12k_x_200k_hit100_t1".to_string()),
-        threads: vec![1],
-        ..SuiteArgs::new(Suite::Join)
+    let args = JoinArgs {
+        common: Common::quick(Some("sparse_12k_x_200k_hit100_t1")),
+        threads: Threads { threads: vec![1] },
+        ..JoinArgs::default()
     };
     let (rows, outcome) = run_suite(&args);
     assert_eq!(outcome.failures, Vec::<String>::new());
@@ -221,12 +217,11 @@ fn forced_hash_does_not_use_the_array() {
 /// The table alone finds the join's pairs, and is compared with the floor.
 #[test]
 fn the_probe_alone_stands_beside_the_floor() {
-    let args = SuiteArgs {
-        quick: true,
-        peers: false,
-        case: Some("probe_only_sparse_12k".to_string()),
-        threads: vec![1, 2],
-        ..SuiteArgs::new(Suite::Join)
+    let args = JoinArgs {
+        common: Common::quick(Some("probe_only_sparse_12k")),
+        no_peers: true,
+        threads: Threads { threads: vec![1, 2] },
+        ..JoinArgs::default()
     };
     let (rows, outcome) = run_suite(&args);
     assert_eq!(outcome.failures, Vec::<String>::new());
@@ -257,12 +252,11 @@ fn the_probe_alone_stands_beside_the_floor() {
 /// The plan without its join passes every probe row, at every thread count.
 #[test]
 fn the_plan_floor_passes_every_probe_row() {
-    let args = SuiteArgs {
-        quick: true,
-        peers: false,
-        case: Some("plan_floor".to_string()),
-        threads: vec![1, 2],
-        ..SuiteArgs::new(Suite::Join)
+    let args = JoinArgs {
+        common: Common::quick(Some("plan_floor")),
+        no_peers: true,
+        threads: Threads { threads: vec![1, 2] },
+        ..JoinArgs::default()
     };
     let (rows, outcome) = run_suite(&args);
     assert_eq!(outcome.failures, Vec::<String>::new());

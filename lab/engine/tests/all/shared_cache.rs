@@ -3,7 +3,7 @@
 use corun_model::progress::Silent;
 use lab_core::row::{Label, Row, Value};
 use lab_core::run::Outcome;
-use lab_core::suite::{Suite, SuiteArgs};
+use lab_core::suite::{Common, run};
 use lab_engine::shared_cache::figures::{CASES, MODERATE, WEAK};
 use lab_engine::shared_cache::mix::{MIX, NOTHING_TO_GAIN};
 use lab_engine::shared_cache::pairs;
@@ -11,15 +11,13 @@ use lab_engine::shared_cache::policy_figures::{FIGURE_6, PLAN_CHOICE};
 use lab_engine::shared_cache::report::page;
 use lab_engine::shared_cache::sim::SimArgs;
 
-use crate::run;
 use corun_model::operators::placement::{Placement, place};
-use corun_model::units::Bytes;
+use lab_engine::suites::shared_cache::LlcArgs;
 
-fn args(case: Option<&str>) -> SuiteArgs {
-    SuiteArgs {
-        quick: true,
-        case: case.map(str::to_owned),
-        ..SuiteArgs::new(Suite::Llc)
+fn args(case: Option<&str>) -> LlcArgs {
+    LlcArgs {
+        common: Common::quick(case),
+        ..LlcArgs::default()
     }
 }
 
@@ -235,8 +233,8 @@ fn a_case_runs_alone_at_a_given_cache() {
     if place(&corun_topology::discover(), Placement::Cores).is_err() {
         return;
     }
-    let args = SuiteArgs {
-        llc: Some(Bytes::kib(128)),
+    let args = LlcArgs {
+        llc: Some(128 << 10),
         ..args(Some("fig1"))
     };
     let mut rows = Vec::new();
@@ -253,11 +251,11 @@ fn a_case_runs_alone_at_a_given_cache() {
 
 #[test]
 fn an_impossible_case_and_an_impossible_cache_are_usage_errors() {
-    let fails = |args: SuiteArgs| run(&args, &mut |_| {}, &Silent).expect_err("impossible");
+    let fails = |args: LlcArgs| run(&args, &mut |_| {}, &Silent).expect_err("impossible");
     let error = fails(args(Some("fig99")));
     assert!(error.is_usage() && error.hint().is_some_and(|hint| hint.contains("fig1")));
-    let error = fails(SuiteArgs {
-        llc: Some(Bytes::gib(1)),
+    let error = fails(LlcArgs {
+        llc: Some(1 << 30),
         ..args(None)
     });
     assert!(error.is_usage(), "{error}");

@@ -4,22 +4,21 @@
 use corun_model::progress::Silent;
 use lab_core::row::{Label, Row, Value};
 use lab_core::run::Outcome;
-use lab_core::suite::{Suite, SuiteArgs};
+use lab_core::suite::{Common, Threads, run};
 use lab_engine::transactions::case::CASES;
 use lab_engine::transactions::report::page;
 
-use crate::run;
+use lab_engine::suites::transactions::OltpArgs;
 
-fn args(case: Option<&str>) -> SuiteArgs {
-    SuiteArgs {
-        quick: true,
-        case: case.map(str::to_owned),
-        peers: false,
-        ..SuiteArgs::new(Suite::Oltp)
+fn args(case: Option<&str>) -> OltpArgs {
+    OltpArgs {
+        common: Common::quick(case),
+        no_peers: true,
+        ..OltpArgs::default()
     }
 }
 
-fn rows(args: &SuiteArgs) -> (Vec<Row>, Outcome) {
+fn rows(args: &OltpArgs) -> (Vec<Row>, Outcome) {
     let mut rows = Vec::new();
     let outcome = run(args, &mut |row| rows.push(row), &Silent).expect("the suite runs");
     assert_eq!(outcome.rows, rows.len());
@@ -29,7 +28,7 @@ fn rows(args: &SuiteArgs) -> (Vec<Row>, Outcome) {
 #[test]
 fn every_case_has_its_rows_and_every_answer_is_right() {
     let folder = tempfile::tempdir().expect("a folder");
-    let args = SuiteArgs {
+    let args = OltpArgs {
         folder: Some(folder.path().to_path_buf()),
         ..args(None)
     };
@@ -148,9 +147,9 @@ fn report(rows: &[Row]) {
 
 #[test]
 fn wanted_peers_have_rows_whether_they_are_there_or_not() {
-    let args = SuiteArgs {
-        peers: true,
-        threads: vec![1],
+    let args = OltpArgs {
+        no_peers: false,
+        threads: Threads { threads: vec![1] },
         records: Some(200),
         ..args(Some("ycsb_f_durable"))
     };
@@ -183,8 +182,8 @@ fn wanted_peers_have_rows_whether_they_are_there_or_not() {
 
 #[test]
 fn a_case_runs_alone_at_a_given_scale() {
-    let args = SuiteArgs {
-        threads: vec![1],
+    let args = OltpArgs {
+        threads: Threads { threads: vec![1] },
         scale: Some(2.0),
         ..args(Some("payment_none_t1"))
     };
@@ -207,10 +206,10 @@ fn a_case_runs_alone_at_a_given_scale() {
 
 #[test]
 fn an_impossible_case_or_folder_is_an_error() {
-    let fails = |args: SuiteArgs| run(&args, &mut |_| {}, &Silent).expect_err("impossible");
+    let fails = |args: OltpArgs| run(&args, &mut |_| {}, &Silent).expect_err("impossible");
     let error = fails(args(Some("tpcd")));
     assert!(error.is_usage() && error.hint().is_some_and(|hint| hint.contains("tpcc_none_t1")));
-    let error = fails(SuiteArgs {
+    let error = fails(OltpArgs {
         folder: Some("/no/such/folder".into()),
         ..args(Some("payment_none_t1"))
     });
@@ -218,8 +217,8 @@ fn an_impossible_case_or_folder_is_an_error() {
         !error.is_usage() && error.to_string().contains("/no/such/folder"),
         "{error}"
     );
-    let error = fails(SuiteArgs {
-        threads: vec![4096],
+    let error = fails(OltpArgs {
+        threads: Threads { threads: vec![4096] },
         ..args(None)
     });
     assert!(error.is_usage(), "{error}");

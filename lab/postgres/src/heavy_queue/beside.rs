@@ -94,7 +94,7 @@ enum Step {
 }
 
 /// The steps of a round, in another order each time and the same in every run.
-fn steps(kinds: usize, round: usize) -> Vec<Step> {
+fn steps(kinds: usize, seed: u64, round: usize) -> Vec<Step> {
     let mut steps: Vec<Step> = (0..kinds)
         .flat_map(|kind| [Step::Alone(kind), Step::Control(kind)])
         .collect();
@@ -105,7 +105,7 @@ fn steps(kinds: usize, round: usize) -> Vec<Step> {
             _ => Step::Pair(second, first),
         }));
     }
-    order::shuffle(&mut steps, order::SEED, "mcc", round);
+    order::shuffle(&mut steps, seed, "mcc", round);
     steps
 }
 
@@ -171,14 +171,14 @@ fn together(backends: &mut [Backend; 2], queries: [&Query; 2], runs: usize) -> [
     })
 }
 
-/// Measures all pairs. Each backend is pinned to a CPU of its own, and both share a last-level cache.
+/// Measures all pairs, in orders that are shuffled from `seed`. Each backend is pinned to a CPU of its own, and both share a last-level cache.
 ///
 /// # Errors
 /// When a connection breaks, or a query never ran beside another from its begin to its end.
 pub fn measure(
     backends: &mut [Backend; 2],
     queries: &[Query],
-    rounds: usize,
+    (rounds, seed): (usize, u64),
     runs: usize,
     progress: &dyn Progress,
 ) -> Result<Measured, BenchError> {
@@ -192,7 +192,7 @@ pub fn measure(
     }
     progress.begin(
         "heavy-queue: queries side by side",
-        (rounds * steps(kinds, 0).len()) as u64,
+        (rounds * steps(kinds, seed, 0).len()) as u64,
     );
     for number in 0..rounds {
         let none = Took::default();
@@ -201,7 +201,7 @@ pub fn measure(
             control: vec![none; kinds],
             beside: vec![vec![none; kinds]; kinds],
         };
-        for step in steps(kinds, number) {
+        for step in steps(kinds, seed, number) {
             match step {
                 Step::Alone(kind) | Step::Control(kind) => {
                     let (all, wrong) = several(&mut backends[number % 2], &queries[kind], runs)?;
@@ -255,7 +255,7 @@ mod tests {
         };
         let mut all = Vec::new();
         for round in 0..3 {
-            let mut keys: Vec<_> = steps(4, round).iter().map(key).collect();
+            let mut keys: Vec<_> = steps(4, order::SEED, round).iter().map(key).collect();
             assert_eq!(keys.len(), 4 + 4 + 10);
             all.push(keys.clone());
             keys.sort_unstable();

@@ -83,7 +83,13 @@ pub fn run(
     let known = Known::ask(&mut backends[0], queries)?;
     let rounds = runner.plan().repetitions;
     let runs = if quick { 1 } else { RUNS };
-    let measured = measure(&mut backends, &known.queries, rounds, runs, runner.progress())?;
+    let measured = measure(
+        &mut backends,
+        &known.queries,
+        (rounds, runner.plan().order_seed),
+        runs,
+        runner.progress(),
+    )?;
     matrix::emit(
         CASE,
         &|pair| figure(pair, sizes),

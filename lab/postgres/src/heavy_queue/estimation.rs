@@ -135,7 +135,7 @@ pub fn run(
     let measured = measure(
         &mut backends,
         &known.queries,
-        runner.plan().repetitions,
+        (runner.plan().repetitions, runner.plan().order_seed),
         1,
         runner.progress(),
     )?;

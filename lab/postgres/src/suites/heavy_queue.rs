@@ -2,9 +2,13 @@
 //!
 //! Order of work: `C`, the tables and their answers, one server for all cases, then each case.
 
+use std::path::PathBuf;
+
+use clap::Args;
+use corun_cli::arguments::{byte_size, positive_number};
 use corun_model::operators::placement::{Placement, place};
 use corun_model::topology::Topology;
-use corun_model::units::CpuId;
+use corun_model::units::{Bytes, CpuId};
 use corun_topology::discover;
 use corun_topology::effective_llc::effective_llc;
 
@@ -17,8 +21,8 @@ use crate::key_ranges::ground::Ground;
 use crate::pooler::postgres::{Programs, Setup};
 use corun_workloads::ssb::Ssb;
 use lab_core::error::BenchError;
-use lab_core::run::Runner;
-use lab_core::suite::{SuiteArgs, all_cores};
+use lab_core::run::{Plan, Runner};
+use lab_core::suite::{Common, Rounds, Suite, SuiteArgs, all_cores};
 
 /// The measured cases.
 const CASES: [&str; 6] = [
@@ -30,19 +34,71 @@ const CASES: [&str; 6] = [
     cases::OVERHEAD,
 ];
 
-/// Runs the cases `args` select.
-///
-/// # Errors
-/// When no case matches, an argument is impossible, or a server cannot be set up. Without PostgreSQL there are rows that say so.
-pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-    let selected: Vec<&str> = CASES.into_iter().filter(|case| args.selects(case)).collect();
-    let simulated: Vec<&'static str> = sim::CASES.into_iter().filter(|case| args.selects(case)).collect();
+/// Arguments of `corun-lab bench heavy-queue`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct HeavyQueueArgs {
+    /// What every suite is told.
+    #[command(flatten)]
+    pub common: Common,
+
+    /// How often sides take turns.
+    #[command(flatten)]
+    pub rounds: Rounds,
+
+    /// The effective last-level cache that tables are made for, such as 24MiB [default: what the machine is taken to have].
+    #[arg(long, value_name = "SIZE", value_parser = byte_size, allow_negative_numbers = true)]
+    pub llc: Option<usize>,
+
+    /// Millions of orders [default: 3].
+    #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
+    pub scale: Option<f64>,
+
+    /// The program whose pooler is measured instead of the `corun` beside this one.
+    #[arg(skip)]
+    pub program: Option<PathBuf>,
+}
+
+impl SuiteArgs for HeavyQueueArgs {
+    const SUITE: Suite = Suite::HeavyQueue;
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn plan(&self) -> Plan {
+        self.rounds.plan(self.common.quick)
+    }
+
+    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+        run(self, runner)
+    }
+}
+
+/// Runs the selected cases. Without PostgreSQL there are rows that say so.
+fn run(args: &HeavyQueueArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+    let selected: Vec<&str> = CASES
+        .into_iter()
+        .filter(|case| args.common.selects(case))
+        .collect();
+    let simulated: Vec<&'static str> = sim::CASES
+        .into_iter()
+        .filter(|case| args.common.selects(case))
+        .collect();
     if selected.is_empty() && simulated.is_empty() {
-        return Err(args.no_such_case(CASES.into_iter().chain(sim::CASES).map(str::to_owned)));
+        return Err(args.common.no_such_case(
+            Suite::HeavyQueue,
+            CASES.into_iter().chain(sim::CASES).map(str::to_owned),
+        ));
     }
     let topology = discover();
-    let cache = Sizes::cache_for(args.llc, args.quick, effective_llc(&topology, None).bytes);
-    let scale = args.scale.unwrap_or(if args.quick { SCALE_QUICK } else { SCALE });
+    let cache = Sizes::cache_for(
+        args.llc.map(|bytes| Bytes(bytes as u64)),
+        args.common.quick,
+        effective_llc(&topology, None).bytes,
+    );
+    let scale = args
+        .scale
+        .unwrap_or(if args.common.quick { SCALE_QUICK } else { SCALE });
     if !(0.001..=100.0).contains(&scale) {
         return Err(BenchError::BadArgument(format!(
             "--scale {scale}: {SUITE} takes 0.001 to 100: millions of orders"
@@ -65,14 +121,14 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
         measured(args, &selected, &sizes, &topology, &ground, runner)?;
     }
     if !simulated.is_empty() {
-        sim::run(&ground, &simulated, args.quick, runner)?;
+        sim::run(&ground, &simulated, args.common.quick, runner)?;
     }
     Ok(())
 }
 
 /// The cases that run on this machine, on one server.
 fn measured(
-    args: &SuiteArgs,
+    args: &HeavyQueueArgs,
     selected: &[&str],
     sizes: &Sizes,
     topology: &Topology,
@@ -82,12 +138,12 @@ fn measured(
     if let Err(reason) = ground.corun() {
         runner.progress().note(reason);
     }
-    let server = ground.server("mcc", &setup(args.quick))?;
+    let server = ground.server("mcc", &setup(args.common.quick))?;
     let ssb = Ssb::with_sizes(sizes.rows);
     data::load(server.address(), &ssb, runner.progress())?;
     let mut oracle = Oracle::new(&ssb);
     if selected.contains(&estimation::CASE) {
-        oracle = oracle.with_ssb(&ssb, args.quick, runner.progress())?;
+        oracle = oracle.with_ssb(&ssb, args.common.quick, runner.progress())?;
     }
     let pair = place(topology, Placement::Cores)?;
     let cpus: [CpuId; 2] = [pair.main, pair.partner];
@@ -98,20 +154,23 @@ fn measured(
             topology,
             cache: sizes.cache,
             pool: all_cores(),
-            quick: args.quick,
+            quick: args.common.quick,
         },
         sizes,
         oracle: &oracle,
     };
     for &case in selected {
         match case {
-            ceiling::CASE => ceiling::run(server.address(), cpus, sizes, &oracle, args.quick, runner)?,
-            estimation::CASE => estimation::run(server.address(), cpus, sizes, &oracle, args.quick, runner)?,
-            cases::FIG6 => cases::fig6(&stage, args.quick, runner)?,
+            ceiling::CASE => ceiling::run(server.address(), cpus, sizes, &oracle, args.common.quick, runner)?,
+            estimation::CASE => {
+                estimation::run(server.address(), cpus, sizes, &oracle, args.common.quick, runner)?
+            }
+            cases::FIG6 => cases::fig6(&stage, args.common.quick, runner)?,
             cases::PLAN_CHOICE => cases::plan_choice(&stage, runner)?,
-            cases::MIX => cases::mix(&stage, args.quick, runner)?,
-            _ => cases::overhead(&stage, args.quick, runner)?,
+            cases::MIX => cases::mix(&stage, args.common.quick, runner)?,
+            _ => cases::overhead(&stage, args.common.quick, runner)?,
         }
+        runner.cases_are_finished();
     }
     Ok(())
 }

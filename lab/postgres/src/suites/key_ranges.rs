@@ -4,7 +4,10 @@
 //! ([`crate::key_ranges::contest`]), the rows.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 
+use clap::Args;
+use corun_cli::arguments::positive_number;
 use corun_model::topology::Topology;
 use corun_workloads::tpcc::Scale as Warehouses;
 
@@ -26,7 +29,7 @@ use crate::pooler::postgres::{Programs, Setup};
 use lab_core::error::BenchError;
 use lab_core::row::Value;
 use lab_core::run::{Plan, Runner};
-use lab_core::suite::{SuiteArgs, all_cores};
+use lab_core::suite::{self, Common, Rounds, SuiteArgs, all_cores};
 
 /// Parts Best Seller is split into.
 const PARTS: [usize; 3] = [2, 3, 4];
@@ -43,20 +46,59 @@ const VOLUME_WARM_UP: usize = 12;
 /// Reads a second of each copy's disk where it is slow: what a general-purpose volume (gp3) of the largest cloud has unless more is paid for.
 const VOLUME_READS_PER_S: u64 = 3_000;
 
-/// Runs the cases `args` select.
-///
-/// # Errors
-/// When no case matches, an argument is impossible, or a server cannot be set up. Without PostgreSQL there are rows that say so.
-pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+/// Arguments of `corun-lab bench key-ranges`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct KeyRangesArgs {
+    /// What every suite is told.
+    #[command(flatten)]
+    pub common: Common,
+
+    /// How often sides take turns.
+    #[command(flatten)]
+    pub rounds: Rounds,
+
+    /// TPC-W with the paper's million items.
+    #[arg(long, conflicts_with = "quick")]
+    pub full: bool,
+
+    /// Warehouses [default: 4] and hundreds of thousands of items [default: 1; with --full 10].
+    #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
+    pub scale: Option<f64>,
+
+    /// The program whose pooler is measured instead of the `corun` beside this one.
+    #[arg(skip)]
+    pub program: Option<PathBuf>,
+}
+
+impl SuiteArgs for KeyRangesArgs {
+    const SUITE: suite::Suite = suite::Suite::KeyRanges;
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn plan(&self) -> Plan {
+        self.rounds.plan(self.common.quick)
+    }
+
+    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+        run(self, runner)
+    }
+}
+
+/// Runs the selected cases. Without PostgreSQL there are rows that say so.
+fn run(args: &KeyRangesArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let scale = scale(args)?;
-    let all = cases(args.quick);
+    let all = cases(args.common.quick);
     let selected: Vec<Case> = all
         .iter()
-        .filter(|case| args.selects(&case.name()))
+        .filter(|case| args.common.selects(&case.name()))
         .copied()
         .collect();
     if selected.is_empty() {
-        return Err(args.no_such_case(all.iter().map(Case::name)));
+        return Err(args
+            .common
+            .no_such_case(suite::Suite::KeyRanges, all.iter().map(Case::name)));
     }
     let programs = match Programs::find() {
         Ok(programs) => programs,
@@ -96,7 +138,7 @@ fn line_up(family: Family) -> LineUp {
 
 /// What all experiments are given.
 struct Suite<'s> {
-    args: &'s SuiteArgs,
+    args: &'s KeyRangesArgs,
     scale: Option<f64>,
     ground: &'s Ground,
     cases: &'s [Case],
@@ -139,7 +181,7 @@ impl Suite<'_> {
         let start = |spec| Target::start(spec, self.ground, experiment.layout);
         let mut targets: Vec<Target> = line_up.sides.iter().map(start).collect();
         let how = How {
-            quick: self.args.quick,
+            quick: self.args.common.quick,
             // Sides run from the start to the end, and the first answers compared have warmed them.
             plan: Plan {
                 warmups: 0,
@@ -162,6 +204,7 @@ impl Suite<'_> {
         for case in self.cases_of(family) {
             let result = contest::run(case, &line_up, &mut targets, work, how, runner.progress())?;
             rows::emit(case, &parameters, &line_up, &result, runner);
+            runner.cases_are_finished();
         }
         Ok(())
     }
@@ -190,7 +233,7 @@ impl Suite<'_> {
         let factor = self
             .scale
             .unwrap_or(if self.args.full { tpcw::PAPER } else { 1.0 });
-        let scale = match self.args.quick && self.scale.is_none() {
+        let scale = match self.args.common.quick && self.scale.is_none() {
             true => tpcw::Scale::QUICK,
             false => tpcw::Scale::times(factor),
         };
@@ -258,7 +301,7 @@ impl Suite<'_> {
             return Ok(());
         }
         let warehouses = self.scale.unwrap_or(WAREHOUSES).ceil() as i16;
-        let scale = match self.args.quick {
+        let scale = match self.args.common.quick {
             true => Warehouses::hundredth(2),
             false => Warehouses::standard(warehouses),
         };
@@ -304,7 +347,7 @@ impl Suite<'_> {
         let server = self.ground.server("points", &buffered("2GB"))?;
         // Half of a cache for the rows of its range: the other half is for what the server does with them.
         let caches = l2_bytes(&corun_topology::discover()) * all_cores() as u64;
-        let sizes = if self.args.quick {
+        let sizes = if self.args.common.quick {
             [200_000, 2_000_000]
         } else {
             [caches / 2, caches * LARGE]
@@ -359,7 +402,7 @@ impl Suite<'_> {
         runner
             .progress()
             .begin("key-ranges: a server and two copies of it", 1);
-        let copies = Copies::start(self.ground, self.scale.unwrap_or(1.0), self.args.quick);
+        let copies = Copies::start(self.ground, self.scale.unwrap_or(1.0), self.args.common.quick);
         runner.progress().end();
         let copies = copies?;
         let layout = copies.layout();
@@ -423,7 +466,7 @@ fn l2_bytes(topology: &Topology) -> u64 {
     topology.cache_bytes(2).map_or(L2_BYTES, |bytes| bytes.0)
 }
 
-fn scale(args: &SuiteArgs) -> Result<Option<f64>, BenchError> {
+fn scale(args: &KeyRangesArgs) -> Result<Option<f64>, BenchError> {
     match args.scale {
         Some(scale) if !(0.01..=100.0).contains(&scale) => Err(BenchError::BadArgument(format!(
             "--scale {scale}: {SUITE} takes 0.01 to 100: warehouses of TPC-C, hundreds of thousands of items of TPC-W"
@@ -435,13 +478,12 @@ fn scale(args: &SuiteArgs) -> Result<Option<f64>, BenchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab_core::suite::Suite;
 
     #[test]
     fn impossible_scales_are_usage_errors() {
-        let args = |scale| SuiteArgs {
+        let args = |scale| KeyRangesArgs {
             scale: Some(scale),
-            ..SuiteArgs::new(Suite::KeyRanges)
+            ..KeyRangesArgs::default()
         };
         for wrong in [0.001, 1_000.0] {
             assert!(

@@ -2,6 +2,11 @@
 //!
 //! Not here: what is run ([`crate::pooler::case`]), how sides take turns ([`crate::pooler::contest`]), the rows.
 
+use std::path::PathBuf;
+
+use clap::Args;
+use corun_cli::arguments::positive_number;
+
 use crate::pooler::address::Transport;
 use crate::pooler::bed::Bed;
 use crate::pooler::case::{Case, Work, cases};
@@ -12,27 +17,72 @@ use crate::pooler::{SUITE, attacked, idle, rows};
 use lab_core::error::BenchError;
 use lab_core::row::Row;
 use lab_core::run::{Plan, Runner};
-use lab_core::suite::SuiteArgs;
+use lab_core::suite::{Common, Rounds, Suite, SuiteArgs};
 
 /// pgbench's scale where nothing is said: a million accounts, which fit into the server's memory.
 const SCALE: usize = 10;
 /// Sets of values that answers are compared with when a side starts.
 const VALUES: usize = 3;
 
-/// Runs the cases `args` select. Without `--full` and without `--case`, over TCP only.
-///
-/// # Errors
-/// When no case matches, an argument is impossible, or the test bed cannot be set up. Without PostgreSQL there are rows that say so.
-pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+/// Arguments of `corun-lab bench proxy`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ProxyArgs {
+    /// What every suite is told.
+    #[command(flatten)]
+    pub common: Common,
+
+    /// How often sides take turns.
+    #[command(flatten)]
+    pub rounds: Rounds,
+
+    /// Over Unix sockets, too.
+    #[arg(long, conflicts_with = "quick")]
+    pub full: bool,
+
+    /// Hundreds of thousands of accounts [default: 10].
+    #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
+    pub scale: Option<f64>,
+
+    /// An earlier program `corun` that is compared with the one of now, in the same run.
+    #[arg(long, value_name = "PROGRAM")]
+    pub before: Option<PathBuf>,
+
+    /// Leave PgBouncer out.
+    #[arg(long)]
+    pub no_peers: bool,
+
+    /// The program whose pooler is measured instead of the `corun` beside this one.
+    #[arg(skip)]
+    pub program: Option<PathBuf>,
+}
+
+impl SuiteArgs for ProxyArgs {
+    const SUITE: Suite = Suite::Proxy;
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn plan(&self) -> Plan {
+        self.rounds.plan(self.common.quick)
+    }
+
+    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+        run(self, runner)
+    }
+}
+
+/// Runs the selected cases. Without `--full` and without `--case`, over TCP only. Without PostgreSQL there are rows that say so.
+fn run(args: &ProxyArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let scale = scale(args)?;
     let transports = [Transport::Tcp, Transport::Unix];
     let all: Vec<Case> = transports
         .into_iter()
-        .flat_map(|over| cases(args.quick, over))
+        .flat_map(|over| cases(args.common.quick, over))
         .collect();
     let selected = select(args, &all);
     if selected.is_empty() {
-        return Err(args.no_such_case(all.iter().map(Case::name)));
+        return Err(args.common.no_such_case(Suite::Proxy, all.iter().map(Case::name)));
     }
     let programs = match Programs::find() {
         Ok(programs) => programs,
@@ -52,7 +102,7 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
         scale,
         args.program.as_deref(),
         args.before.as_deref(),
-        args.peers,
+        !args.no_peers,
     );
     runner.progress().end();
     let bed = bed?;
@@ -61,7 +111,7 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
         bed.current().as_ref().err(),
         bed.corun().as_ref().err(),
     ] {
-        if let Some(reason) = found.filter(|_| args.peers) {
+        if let Some(reason) = found.filter(|_| !args.no_peers) {
             runner.progress().note(reason);
         }
     }
@@ -78,21 +128,31 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
                 continue;
             }
             let specs = if mixes { mixed(&bed) } else { standard(&bed) };
-            let mut sides = start(&specs, &bed, transport, args.quick);
+            let mut sides = start(&specs, &bed, transport, args.common.quick);
             let compared = Compared::of(&specs);
             for case in cases(mixes) {
                 let plan = plan(runner.plan());
                 let progress = runner.progress();
-                let result = contest::run(case, &bed, &mut sides, &compared, args.quick, plan, progress)?;
+                let result = contest::run(
+                    case,
+                    &bed,
+                    &mut sides,
+                    &compared,
+                    args.common.quick,
+                    plan,
+                    progress,
+                )?;
                 rows::emit(case, scale, &specs, &compared, &rows::METRICS, &result, runner);
+                runner.cases_are_finished();
             }
         }
         for case in selected.iter().filter(|case| case.transport == transport) {
             match case.work {
-                Work::Idle => idle::run(case, &bed, args.quick, runner)?,
-                Work::Attacked(attack) => attacked::run(case, attack, &bed, args.quick, runner)?,
+                Work::Idle => idle::run(case, &bed, args.common.quick, runner)?,
+                Work::Attacked(attack) => attacked::run(case, attack, &bed, args.common.quick, runner)?,
                 _ => {}
             }
+            runner.cases_are_finished();
         }
     }
     Ok(())
@@ -109,17 +169,17 @@ fn plan(plan: Plan) -> Plan {
     Plan { warmups: 0, ..plan }
 }
 
-fn select(args: &SuiteArgs, all: &[Case]) -> Vec<Case> {
-    let every = args.full || args.case.is_some();
+fn select(args: &ProxyArgs, all: &[Case]) -> Vec<Case> {
+    let every = args.full || args.common.case.is_some();
     all.iter()
-        .filter(|case| args.selects(&case.name()) && (every || case.transport == Transport::Tcp))
+        .filter(|case| args.common.selects(&case.name()) && (every || case.transport == Transport::Tcp))
         .copied()
         .collect()
 }
 
-fn scale(args: &SuiteArgs) -> Result<usize, BenchError> {
+fn scale(args: &ProxyArgs) -> Result<usize, BenchError> {
     match args.scale {
-        None => Ok(if args.quick { 1 } else { SCALE }),
+        None => Ok(if args.common.quick { 1 } else { SCALE }),
         Some(scale) if scale.fract() == 0.0 && (1.0..=1_000.0).contains(&scale) => Ok(scale as usize),
         Some(scale) => Err(BenchError::BadArgument(format!(
             "--scale {scale}: proxy takes a whole number, 1 to 1000, of 100,000 accounts each"
@@ -130,13 +190,11 @@ fn scale(args: &SuiteArgs) -> Result<usize, BenchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab_core::suite::Suite;
 
-    fn args(case: Option<&str>) -> SuiteArgs {
-        SuiteArgs {
-            case: case.map(str::to_owned),
-            ..SuiteArgs::new(Suite::Proxy)
-        }
+    fn args(case: Option<&str>) -> ProxyArgs {
+        let mut args = ProxyArgs::default();
+        args.common.case = case.map(str::to_owned);
+        args
     }
 
     #[test]
@@ -145,7 +203,7 @@ mod tests {
             .into_iter()
             .flat_map(|over| cases(false, over))
             .collect();
-        let over_unix = |args: &SuiteArgs| {
+        let over_unix = |args: &ProxyArgs| {
             let selected = select(args, &all);
             selected
                 .iter()
@@ -154,7 +212,7 @@ mod tests {
         };
         assert_eq!(over_unix(&args(None)), 0);
         assert_eq!(over_unix(&args(Some("simple_unix_c8"))), 1);
-        let full = SuiteArgs {
+        let full = ProxyArgs {
             full: true,
             ..args(None)
         };
@@ -165,7 +223,7 @@ mod tests {
     #[test]
     fn impossible_scales_are_usage_errors() {
         for wrong in [0.5, 0.0, 2_000.0] {
-            let args = SuiteArgs {
+            let args = ProxyArgs {
                 scale: Some(wrong),
                 ..args(None)
             };

@@ -3,17 +3,16 @@
 use corun_model::progress::Silent;
 use lab_core::figures;
 use lab_core::row::{Label, Row};
-use lab_core::suite::{Suite, SuiteArgs};
+use lab_core::suite::{Common, Suite, run};
 use lab_postgres::heavy_queue::sim::{CASES, TPCH};
 
-use crate::run;
+use lab_postgres::suites::heavy_queue::HeavyQueueArgs;
 
 #[test]
 fn a_quick_run_counts_one_query_and_says_that_traces_take_minutes() {
-    let args = SuiteArgs {
-        quick: true,
-        case: Some("sim_".to_owned()),
-        ..SuiteArgs::new(Suite::HeavyQueue)
+    let args = HeavyQueueArgs {
+        common: Common::quick(Some("sim_")),
+        ..HeavyQueueArgs::default()
     };
     let mut rows: Vec<Row> = Vec::new();
     let outcome = run(&args, &mut |row| rows.push(row), &Silent).expect("the suite runs");

@@ -4,17 +4,17 @@
 
 use corun_model::progress::Silent;
 use lab_core::row::{Label, Row};
-use lab_core::suite::{Suite, SuiteArgs};
+use lab_core::suite::{Common, run};
 use lab_postgres::key_ranges::ground::Ground;
 use lab_postgres::key_ranges::tpcc::Server;
 use lab_postgres::key_ranges::tpcw::{self, answers, interactions};
 use lab_postgres::pooler::pgbench::{self, Duty, Load, Protocol, Script};
 use lab_postgres::pooler::postgres::{Postgres, Programs, Setup};
 
-use crate::run;
 use corun_workloads::Naive;
 use corun_workloads::driver::{Measure, RunOptions, TpccWorkload, compare_tpcc, run_tpcc, same_tpcc_rows};
 use corun_workloads::tpcc::{self, KV_TABLES, KvTpcc, Mix, Scale};
+use lab_postgres::suites::key_ranges::KeyRangesArgs;
 
 /// A server on ground of its own; `None` where PostgreSQL is not installed.
 fn server() -> Option<(Postgres, Ground)> {
@@ -25,10 +25,9 @@ fn server() -> Option<(Postgres, Ground)> {
 }
 
 fn rows_of(case: &str) -> Vec<Row> {
-    let args = SuiteArgs {
-        quick: true,
-        case: Some(case.to_owned()),
-        ..SuiteArgs::new(Suite::KeyRanges)
+    let args = KeyRangesArgs {
+        common: Common::quick(Some(case)),
+        ..KeyRangesArgs::default()
     };
     let mut rows = Vec::new();
     let outcome = run(&args, &mut |row| rows.push(row), &Silent).expect("the suite runs");

@@ -4,20 +4,19 @@
 use corun_model::progress::Silent;
 use lab_core::row::{Label, Row};
 use lab_core::run::Outcome;
-use lab_core::suite::{Suite, SuiteArgs};
+use lab_core::suite::{Common, run};
 
-use crate::run;
+use lab_postgres::suites::pooler::ProxyArgs;
 
-fn args(case: &str, peers: bool) -> SuiteArgs {
-    SuiteArgs {
-        quick: true,
-        case: Some(case.to_owned()),
-        peers,
-        ..SuiteArgs::new(Suite::Proxy)
+fn args(case: &str, peers: bool) -> ProxyArgs {
+    ProxyArgs {
+        common: Common::quick(Some(case)),
+        no_peers: !peers,
+        ..ProxyArgs::default()
     }
 }
 
-fn rows(args: &SuiteArgs) -> (Vec<Row>, Outcome) {
+fn rows(args: &ProxyArgs) -> (Vec<Row>, Outcome) {
     let mut rows = Vec::new();
     let outcome = run(args, &mut |row| rows.push(row), &Silent).expect("the suite runs");
     assert_eq!(outcome.rows, rows.len());
@@ -130,10 +129,10 @@ fn wanted_peers_have_rows_whether_they_are_there_or_not() {
 
 #[test]
 fn an_impossible_case_or_scale_is_an_error() {
-    let fails = |args: SuiteArgs| run(&args, &mut |_| {}, &Silent).expect_err("impossible");
+    let fails = |args: ProxyArgs| run(&args, &mut |_| {}, &Silent).expect_err("impossible");
     let error = fails(args("tpcc", false));
     assert!(error.is_usage(), "{error}");
-    let error = fails(SuiteArgs {
+    let error = fails(ProxyArgs {
         scale: Some(0.5),
         ..args("simple", false)
     });

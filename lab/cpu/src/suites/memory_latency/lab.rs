@@ -13,6 +13,7 @@ use corun_model::topology::Topology;
 use corun_model::units::Bytes;
 use corun_topology::calibration;
 
+use super::MemoryLatencyArgs;
 use super::modes::standing;
 use crate::memory_latency::contest::{Entrant, Held, Standing, hold};
 use crate::memory_latency::counted::{Census, Count};
@@ -22,7 +23,6 @@ use crate::memory_latency::threads::Seats;
 use lab_core::error::BenchError;
 use lab_core::row::Value;
 use lab_core::run::{Runner, Sample, Side};
-use lab_core::suite::SuiteArgs;
 
 /// L2 assumed where none is described.
 const L2_FALLBACK: Bytes = Bytes::mib(1);
@@ -45,7 +45,7 @@ pub type Shared<'s> = RefCell<&'s mut dyn Subject>;
 
 /// The machine and the arguments of a run.
 pub struct Lab<'a> {
-    pub args: &'a SuiteArgs,
+    pub args: &'a MemoryLatencyArgs,
     pub topology: Topology,
     seats: Seats,
     host: Host,
@@ -58,15 +58,15 @@ impl<'a> Lab<'a> {
     ///
     /// # Errors
     /// A placement this machine does not have, or threads that cannot be pinned.
-    pub fn new(args: &'a SuiteArgs, runner: &Runner<'_>) -> Result<Self, BenchError> {
+    pub fn new(args: &'a MemoryLatencyArgs, runner: &Runner<'_>) -> Result<Self, BenchError> {
         let topology = corun_topology::discover();
-        let pair = place(&topology, args.placement)?;
+        let pair = place(&topology, args.placement.unwrap_or(Placement::Auto))?;
         let host = Host {
             l2: topology.cache_bytes(2).unwrap_or(L2_FALLBACK),
             siblings: pair.relation == Placement::Siblings,
         };
         let seats = Seats::take(pair)?;
-        let calibration = if args.quick {
+        let calibration = if args.common.quick {
             None
         } else {
             Some(calibrated(&topology, &host, &seats, runner)?)

@@ -13,6 +13,8 @@ mod pairs;
 mod stands;
 mod table2;
 
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use corun_model::operators::mode::Mode;
 use corun_model::operators::placement::Placement;
 
@@ -23,8 +25,8 @@ use crate::memory_latency::sizes::{Extent, Sizes};
 use crate::memory_latency::subject::Subject;
 use lab::Lab;
 use lab_core::error::BenchError;
-use lab_core::run::Runner;
-use lab_core::suite::SuiteArgs;
+use lab_core::run::{Plan, Runner};
+use lab_core::suite::{Common, Rounds, Suite, SuiteArgs};
 use table2::Table2;
 
 /// Seeds of the inputs; the second is for a second independent operator.
@@ -43,12 +45,12 @@ struct Pass<'a> {
 impl Pass<'_> {
     /// Whether a timed case is to run.
     fn times(&self, stand: Stand) -> bool {
-        self.timed && self.lab.args.selects(stand.case)
+        self.timed && self.lab.args.common.selects(stand.case)
     }
 
     /// Whether a case of simulated misses is to run.
     fn traces(&self, stand: Stand) -> bool {
-        !self.machines.is_empty() && self.lab.args.selects(stand.case)
+        !self.machines.is_empty() && self.lab.args.common.selects(stand.case)
     }
 
     /// Counts the misses that were simulated, in passes that run anything.
@@ -72,20 +74,60 @@ impl Pass<'_> {
 
     /// Sizes of work-ahead sets.
     fn set_sizes(&self) -> Vec<u32> {
-        modes::sizes(self.lab.args.quick, self.lab.args.full)
+        modes::sizes(self.lab.args.common.quick, self.lab.args.full)
     }
 }
 
-/// Runs the cases `args` select.
-///
-/// # Errors
-/// When no case matches, the machine has no such placement, or there is no memory.
-pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-    if !stands::ALL.iter().any(|stand| args.selects(stand.case)) {
-        return Err(args.no_such_case(stands::ALL.iter().map(|stand| stand.case.to_string())));
+/// Arguments of `corun-lab bench memory-latency`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct MemoryLatencyArgs {
+    /// What every suite is told.
+    #[command(flatten)]
+    pub common: Common,
+
+    /// How often sides take turns.
+    #[command(flatten)]
+    pub rounds: Rounds,
+
+    /// All sizes of work-ahead sets, and the paper's caches simulated, too.
+    #[arg(long, conflicts_with = "quick")]
+    pub full: bool,
+
+    /// Where the second thread runs: siblings (the same core), cores (another one) or auto (a sibling if there is one) [default: auto].
+    #[arg(long, value_name = "WHERE", value_parser = PossibleValuesParser::new(Placement::NAMES).try_map(|name| name.parse::<Placement>()))]
+    pub placement: Option<Placement>,
+
+    /// The paper's sizes instead of sizes made for this machine's caches.
+    #[arg(long, conflicts_with = "quick")]
+    pub paper_sizes: bool,
+}
+
+impl SuiteArgs for MemoryLatencyArgs {
+    const SUITE: Suite = Suite::MemoryLatency;
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn plan(&self) -> Plan {
+        self.rounds.plan(self.common.quick)
+    }
+
+    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+        run(self, runner)
+    }
+}
+
+/// Runs the selected cases.
+fn run(args: &MemoryLatencyArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+    if !stands::ALL.iter().any(|stand| args.common.selects(stand.case)) {
+        return Err(args.common.no_such_case(
+            Suite::MemoryLatency,
+            stands::ALL.iter().map(|stand| stand.case.to_string()),
+        ));
     }
     let lab = Lab::new(args, runner)?;
-    let extent = match (args.quick, args.paper_sizes) {
+    let extent = match (args.common.quick, args.paper_sizes) {
         (true, _) => Extent::Quick,
         (false, true) => Extent::Paper,
         (false, false) => Extent::Machine,
@@ -112,13 +154,22 @@ pub fn run(args: &SuiteArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> 
         });
     }
     let mut table2 = Table2::default();
+    // A second pass has more rows of every case.
+    let finished = |runner: &mut Runner<'_>| {
+        if passes.len() == 1 {
+            runner.cases_are_finished();
+        }
+    };
     for pass in &passes {
         index::run(pass, &mut table2, runner)?;
+        finished(runner);
         hash::run(pass, &mut table2, runner)?;
+        finished(runner);
         mixed::run(pass, runner)?;
+        finished(runner);
         pairs::run(pass, runner)?;
     }
-    if args.selects(stands::TABLE2.case) {
+    if args.common.selects(stands::TABLE2.case) {
         table2.emit(lab.pair().relation, runner);
     }
     Ok(())
