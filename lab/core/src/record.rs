@@ -98,7 +98,10 @@ impl Record {
             .collect();
         write(format!("{}.csv", self.suite), csv(&values))?;
         write(jsonl, lines(all))?;
-        write(run, facts + &self.facts())?;
+        // A run is written again with each case that it finishes.
+        let own = self.facts();
+        let facts = facts.strip_suffix(&own).unwrap_or(&facts);
+        write(run, facts.to_owned() + &own)?;
         if !self.topology.is_empty() {
             write("topology.jsonl".to_string(), lines(self.topology.iter().cloned()))?;
         }
@@ -340,8 +343,12 @@ mod tests {
         assert_eq!(read("topology.jsonl"), "{}\n");
         assert!(read("join.run").contains("commit: abc-dirty\narguments: bench join --before corun\n"));
         // The second case once more: the first stays.
+        let later = Record {
+            commit: "def".to_string(),
+            ..record.clone()
+        };
         let again = [rows().remove(1).with("again", true)];
-        record.write(scratch.path(), &again).expect("written");
+        later.write(scratch.path(), &again).expect("written");
         let cases = read("join.jsonl");
         let of = |case: &str| {
             cases
@@ -354,6 +361,8 @@ mod tests {
             (1, 1, 1),
             "{cases}"
         );
+        assert_eq!(read("join.run").matches("suite: join").count(), 2);
+        later.write(scratch.path(), &again).expect("written");
         assert_eq!(read("join.run").matches("suite: join").count(), 2);
         // All cases once more: nothing is left of before.
         record.write(scratch.path(), &rows()).expect("written");

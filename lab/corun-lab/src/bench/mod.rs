@@ -1,14 +1,14 @@
 //! `corun-lab bench SUITE`: which suites there are, each with its own arguments. The suites are the lab crates'.
 //!
 //! ```text
-//!   this file ──► run ──► suite ──► rows ──► printer (stdout), report file, record (in `finished`)
+//!   this file ──► run ──► suite ──► rows ──► printer (stdout), report file, record (in `rows`)
 //!            ├──► list: suites and cases        └──► diff: two records held against each other
 //! ```
 
 mod diff;
-mod finished;
 mod list;
 mod printer;
+mod rows;
 mod run;
 
 use std::ffi::OsString;

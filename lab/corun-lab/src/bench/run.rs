@@ -16,8 +16,8 @@ use lab_core::row::Row;
 use lab_core::run::Outcome;
 use lab_core::suite::{Suite, SuiteArgs};
 
-use super::finished::Rows;
 use super::list;
+use super::rows::Rows;
 use crate::facts;
 use crate::report_file::ReportFile;
 

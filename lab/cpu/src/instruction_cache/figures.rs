@@ -209,6 +209,7 @@ pub fn run(
                 }
             }
         }
+        out.runner.cases_are_finished();
     }
     Ok(())
 }
