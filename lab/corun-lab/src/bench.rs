@@ -342,9 +342,7 @@ fn report(args: &SuiteArgs, rows: &[Row], facts: &[(String, String)]) -> Option<
         Suite::Llc => Some(lab_engine::shared_cache::report::page(rows, facts, args.quick)),
         #[cfg(feature = "engine")]
         Suite::Oltp => Some(lab_engine::transactions::report::page(rows, facts, args.quick)),
-        #[cfg(feature = "cpu")]
-        Suite::InstructionCache => Some(lab_cpu::instruction_cache::report::page(rows, facts, args.quick)),
-        other => figures::page(other, rows, facts, args.quick),
+        other => figures::page(other.name(), rows, facts, args.quick),
     }
 }
 
