@@ -149,7 +149,11 @@ impl PlotSpec {
         for (row, name) in all().filter_map(|row| Some((row, rows.words(row, by)?))) {
             match lines.iter_mut().find(|(known, ..)| *known == name) {
                 Some((.., of)) => of.push(row),
-                None => lines.push((name, lines.len(), vec![row])),
+                None => {
+                    let colour = self.colours.iter().find(|colour| colour.finds(rows, row));
+                    let colour = colour.map_or(lines.len(), |colour| colour.colour);
+                    lines.push((name, colour, vec![row]));
+                }
             }
         }
         lines

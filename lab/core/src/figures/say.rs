@@ -1,6 +1,6 @@
 //! What a card says in words of its rows: sentences and entries, one for all rows or for each value of some keys.
 //!
-//! A gap is filled with what the rows have for it, each once: `{component}` may be `L2 misses, L1-D misses`.
+//! A gap is filled with what the rows have for it, each once: `{component}` may be `L2 misses; L1-D misses`.
 
 use serde::Deserialize;
 
@@ -114,7 +114,7 @@ impl Rows<'_> {
                     found.push(word);
                 }
             }
-            (!found.is_empty()).then(|| found.join(", "))
+            (!found.is_empty()).then(|| found.join("; "))
         })
     }
 }

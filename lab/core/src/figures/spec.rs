@@ -170,7 +170,7 @@ pub(super) struct PlotSpec {
     /// Where bars begin.
     #[serde(default)]
     pub(super) base: f64,
-    /// The colours of bars; the first that fits is a bar's.
+    /// The colours of bars, and of lines by their names; the first that fits is a bar's, or a line's first row's.
     #[serde(default)]
     pub(super) colours: Vec<SeriesSpec>,
     /// What lies along the lines.
@@ -266,6 +266,10 @@ pub(super) fn of(name: &str) -> Option<ReportSpec> {
         "memory-latency" => include_str!("memory_latency.toml"),
         "instruction-cache" => include_str!("instruction_cache.toml"),
         "heavy-queue" => include_str!("heavy_queue.toml"),
+        "characterize" => concat!(
+            include_str!("characterize.toml"),
+            include_str!("characterize_names.toml")
+        ),
         _ => return None,
     };
     let spec = parse(text);

@@ -1,5 +1,6 @@
 //! Every figure of every report finds its rows in what was recorded, so that a renamed key cannot empty one unseen.
 
+mod characterize;
 mod instruction_cache;
 
 use std::path::Path;
@@ -9,14 +10,22 @@ use super::spec::{self, ClaimSpec, FigureSpec, ReportSpec};
 use super::*;
 use crate::stats::Spread;
 
-/// What was recorded for each report: of the instruction cache Figure 5, and a quick run of the others.
-const RECORDED: [(&str, &[&str]); 3] = [
+/// What was recorded for each report: of the instruction cache Figure 5, and a quick run of the others; for the characterization, what a
+/// machine with counters and SMT would add is made up.
+const RECORDED: [(&str, &[&str]); 4] = [
     ("memory-latency", &["records/2026-11-21-vm/smt.jsonl"]),
     (
         "instruction-cache",
         &[
             "records/2026-11-21-vm/steps-fig5-quick.jsonl",
             "lab/core/tests/rows/instruction-cache-quick.jsonl",
+        ],
+    ),
+    (
+        "characterize",
+        &[
+            "records/2026-11-22-epyc-vm/characterize.jsonl",
+            "lab/core/tests/rows/characterize-made-up.jsonl",
         ],
     ),
     (

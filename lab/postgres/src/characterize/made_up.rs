@@ -264,7 +264,8 @@ fn interference(rows: &mut Vec<Row>, cache_mib: f64) {
                 "synthetic",
             )
             .with("spread_low", mib * MIB * 0.85)
-            .with("spread_high", mib * MIB * 1.2),
+            .with("spread_high", mib * MIB * 1.2)
+            .with("agrees", true),
         );
     }
     rows.push(measured(
