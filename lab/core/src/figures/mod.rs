@@ -147,8 +147,8 @@ impl TableSpec {
             false => rows.each(&self.each),
         };
         let cell = |line: &Rows<'_>, column: &spec::ColumnSpec| {
-            let found = line.of(&column.filter);
-            found.rows.first().and_then(|row| line.words(row, &column.text))
+            let found = line.all(&column.filter);
+            found.rows.iter().find_map(|row| line.words(row, &column.text))
         };
         let column = |column: &spec::ColumnSpec| {
             let cells: Vec<_> = lines.iter().map(|line| cell(line, column)).collect();

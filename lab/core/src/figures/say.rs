@@ -95,9 +95,7 @@ impl Rows<'_> {
                 number.is_none() || number == most || (also_least && number == least)
             });
         }
-        if let Some(when) = &keep.when {
-            kept = kept.only(|row| self.holds(row, when));
-        }
+        kept = kept.only(|row| self.holds(row, keep.when.as_deref()));
         if keep.sorted {
             let number = |row: &&Row| row.median().unwrap_or(f64::NEG_INFINITY);
             kept.rows.sort_by(|a, b| number(b).total_cmp(&number(a)));

@@ -65,16 +65,15 @@ impl<'r> Rows<'r> {
 
     /// The rows for each value of some keys, in the order in which the values come; all of them for no keys.
     pub(super) fn each(&self, keys: &[String]) -> Vec<Rows<'r>> {
-        let of = |row: &Row| -> Vec<_> { keys.iter().map(|key| self.value(row, key)).collect() };
-        let mut found: Vec<Vec<Option<Value>>> = Vec::new();
-        for row in &self.rows {
-            let values = of(row);
-            if !found.contains(&values) {
-                found.push(values);
+        let mut found: Vec<(Vec<Option<Value>>, Rows<'r>)> = Vec::new();
+        for &row in &self.rows {
+            let values: Vec<_> = keys.iter().map(|key| self.value(row, key)).collect();
+            match found.iter_mut().find(|(known, _)| *known == values) {
+                Some((_, of)) => of.rows.push(row),
+                None => found.push((values, self.alone(row))),
             }
         }
-        let found = found.iter();
-        found.map(|values| self.only(|row| of(row) == *values)).collect()
+        found.into_iter().map(|(_, rows)| rows).collect()
     }
 
     /// The value of a key, be it the row's own or made of another.
@@ -100,16 +99,22 @@ impl<'r> Rows<'r> {
         (!text.is_empty()).then_some(Value::Text(text))
     }
 
-    /// A key as a number, or one of the row's own numbers.
+    /// A key as a number, be it the row's own or made of another, or one of the row's own numbers.
     pub(super) fn number(&self, row: &Row, key: &str) -> Option<f64> {
         match (key, row.spread) {
             ("min", Some(spread)) => Some(spread.min),
             ("median", Some(spread)) => Some(spread.median),
             ("max", Some(spread)) => Some(spread.max),
             ("n", Some(spread)) => Some(spread.n as f64),
-            _ if self.derive.contains_key(key) => self.value(row, key)?.to_string().parse().ok(),
-            _ => row.number(key),
+            _ => row
+                .number(key)
+                .or_else(|| self.value(row, key)?.to_string().parse().ok()),
         }
+    }
+
+    /// Whether the condition, if there is one, holds for the row.
+    pub(super) fn holds(&self, row: &Row, when: Option<&str>) -> bool {
+        when.is_none_or(|when| self.computed(row, when).is_some_and(|holds| holds != 0.0))
     }
 
     /// Words with a row's values in their gaps.
@@ -129,11 +134,6 @@ impl<'r> Rows<'r> {
                 .computed(row, key)
                 .map(|number| words::number(number, format)),
         }
-    }
-
-    /// Whether a condition holds for a row.
-    pub(super) fn holds(&self, row: &Row, when: &str) -> bool {
-        self.computed(row, when).is_some_and(|holds| holds != 0.0)
     }
 
     fn computed(&self, row: &Row, expression: &str) -> Option<f64> {

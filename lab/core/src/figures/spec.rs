@@ -228,7 +228,7 @@ pub(super) struct TableSpec {
     pub(super) column: Vec<ColumnSpec>,
 }
 
-/// The words for the line's first row that is found; a dash where there is none.
+/// The words for the line's first row that has them, controls among them; a dash where there is none.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ColumnSpec {
