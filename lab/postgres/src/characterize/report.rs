@@ -66,6 +66,8 @@ mod tests {
         for wanted in [
             "What to do, most important first",
             "hardware counters (PMU): the hypervisor hides them",
+            "Not had: misses (l2 load miss percent; uTPC-C; uSS; uNJ).",
+            "The paper's plan, the same: Unique > Sort > Seq Scan.",
             "Would have filled: counted instructions by CPU (Figs. 3b, 9)",
             "Time and speed-up against concurrency (Figs. 3a, 8)",
             "Instruction mix (Tables 1, 2)",
