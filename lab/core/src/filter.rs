@@ -121,6 +121,7 @@ pub(crate) fn value(row: &Row, key: &str) -> Option<Value> {
         "unit" => Some(Value::from(row.unit.as_str())),
         "label" => Some(Value::from(row.label.as_str())),
         "versus" => row.versus.as_deref().map(Value::from),
+        "answer_ok" => row.answer_ok.map(Value::from),
         _ => row.parameter(key).cloned(),
     }
 }

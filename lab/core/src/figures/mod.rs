@@ -4,7 +4,7 @@
 //!   figures/SUITE.toml ---> spec   what is shown, by which keys, in which words
 //!   rows of a run      ---> select which rows those are
 //!                             |
-//!                   plot, claim, this file ---> report::page, which draws
+//!              plot, say, claim, this file ---> report::page, which draws
 //! ```
 //!
 //! [`page`] is a function of the rows: what was not run is not on it, and whether the paper is right is computed. A figure is added in the
@@ -13,6 +13,7 @@
 mod claim;
 mod expression;
 mod plot;
+mod say;
 mod select;
 mod spec;
 #[cfg(test)]
@@ -24,20 +25,20 @@ use std::collections::BTreeSet;
 use crate::report::finding::{Agreement, Finding};
 use crate::report::page::{Page, Section, Table, Tile};
 use crate::row::{Label, Row};
-use crate::suite::Suite;
 use select::Rows;
 use spec::{FigureSpec, ReportSpec, TableSpec, TileSpec};
 
-/// The page for the rows of a run; none for a suite without figures here. `facts` say on which machine, when and with what. A `quick`
-/// run's times mean nothing: the page says so, and holds none against the paper.
-pub fn page(suite: Suite, rows: &[Row], facts: &[(String, String)], quick: bool) -> Option<Page> {
-    let spec = spec::of(suite)?;
+/// The page for the rows of a run of a suite or command; none for one without figures here. `facts` say on which machine, when and with
+/// what. A `quick` run's times mean nothing: the page says so, shows none as a big number and holds none against the paper.
+pub fn page(name: &str, rows: &[Row], facts: &[(String, String)], quick: bool) -> Option<Page> {
+    let spec = spec::of(name)?;
     let mut page = spec.page(&Rows::new(&spec.derive, rows), quick);
-    page.sections.push(Section::machine(facts));
-    page.footer = format!(
-        "Written by corun-lab bench {}. The page is complete in itself: it loads nothing from elsewhere.",
-        suite.name()
-    );
+    if !facts.is_empty() {
+        page.sections.push(Section::machine(facts));
+    }
+    let command = spec.title.split(':').next().unwrap_or_default();
+    page.footer =
+        format!("Written by {command}. The page is complete in itself: it loads nothing from elsewhere.");
     Some(page)
 }
 
@@ -62,8 +63,9 @@ impl ReportSpec {
             };
             sections.push(figure.section(&shown, claims));
         }
-        let judged = (!quick).then(|| Agreement::tile(&verdicts));
-        let tiles = self.tile.iter().filter_map(|tile| tile.tile(rows));
+        let judged = (!quick && !verdicts.is_empty()).then(|| Agreement::tile(&verdicts));
+        let tiles = self.tile.iter().filter(|_| !quick);
+        let tiles = tiles.filter_map(|tile| tile.tile(rows));
         Page {
             title: self.title.clone(),
             lead: format!("{}{}", self.lead, if quick { &self.quick } else { "" }),
@@ -118,8 +120,9 @@ impl FigureSpec {
     /// The card; what the paper claims stands first.
     fn section(&self, rows: &Rows<'_>, claims: Vec<String>) -> Section {
         let mut text = claims;
-        text.push(origin(rows));
+        text.extend(self.origin.then(|| origin(rows)));
         text.extend(self.text.iter().cloned());
+        text.extend(self.say.iter().flat_map(|say| say.sentences(rows)));
         let mut legend = Vec::new();
         let plots = self.plot.iter();
         let figures = plots
@@ -128,33 +131,40 @@ impl FigureSpec {
         Section {
             heading: self.title.clone(),
             text,
+            entries: self.entry.iter().flat_map(|entry| entry.entries(rows)).collect(),
             legend,
             figures,
-            table: self.table.as_ref().map(|table| table.table(rows)),
-            ..Section::default()
+            table: self.table.as_ref().and_then(|table| table.table(rows)),
         }
     }
 }
 
 impl TableSpec {
-    fn table(&self, rows: &Rows<'_>) -> Table {
+    fn table(&self, rows: &Rows<'_>) -> Option<Table> {
+        let rows = rows.all(&self.filter).keep(&self.keep);
         let lines: Vec<Rows<'_>> = match self.each.is_empty() {
             true => rows.rows.iter().map(|row| rows.alone(row)).collect(),
             false => rows.each(&self.each),
         };
-        let cells = |line: &Rows<'_>| {
-            let cell = |column: &spec::ColumnSpec| {
-                let found = line.of(&column.filter);
-                let words = found.rows.first().and_then(|row| line.words(row, &column.text));
-                words.unwrap_or_else(|| "-".to_owned())
-            };
-            self.column.iter().map(cell).collect()
+        let cell = |line: &Rows<'_>, column: &spec::ColumnSpec| {
+            let found = line.all(&column.filter);
+            found.rows.iter().find_map(|row| line.words(row, &column.text))
         };
-        Table {
-            headings: self.column.iter().map(|column| column.name.clone()).collect(),
+        let column = |column: &spec::ColumnSpec| {
+            let cells: Vec<_> = lines.iter().map(|line| cell(line, column)).collect();
+            let shown = cells.iter().any(Option::is_some);
+            shown.then(|| (column.name.clone(), cells))
+        };
+        let columns: Vec<_> = self.column.iter().filter_map(column).collect();
+        let line = |line: usize| {
+            let cells = columns.iter().map(|(_, cells)| cells[line].clone());
+            cells.map(|cell| cell.unwrap_or_else(|| "-".to_owned())).collect()
+        };
+        (!columns.is_empty()).then(|| Table {
+            headings: columns.iter().map(|(name, _)| name.clone()).collect(),
             numeric_columns: 0,
-            rows: lines.iter().map(cells).collect(),
-        }
+            rows: (0..lines.len()).map(line).collect(),
+        })
     }
 }
 

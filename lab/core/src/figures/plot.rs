@@ -1,7 +1,7 @@
 //! The plots of a figure: bars, or lines with level lines.
 
 use super::expression;
-use super::select::Rows;
+use super::select::{Picked, Rows};
 use super::spec::{PlotSpec, SeriesSpec};
 use crate::report::Plot;
 use crate::report::bar::{BarPlot, BarRow};
@@ -19,10 +19,7 @@ const PAPER: usize = 3;
 impl SeriesSpec {
     /// Whether the row is the line's, or has the colour.
     pub(super) fn finds(&self, rows: &Rows<'_>, row: &Row) -> bool {
-        let holds = |when: &String| {
-            expression::value(when, &|name| rows.number(row, name)).is_some_and(|holds| holds != 0.0)
-        };
-        self.filter.has(&|key| rows.value(row, key)) && self.when.as_ref().is_none_or(holds)
+        self.filter.has(&|key| rows.value(row, key)) && rows.holds(row, self.when.as_deref())
     }
 }
 
@@ -46,20 +43,27 @@ impl PlotSpec {
             true => figure.all(&self.filter),
             false => figure.of(&self.filter),
         };
-        rows.each(&self.each)
+        let panels = rows.each(&self.each).into_iter();
+        panels.map(|panel| panel.keep(&self.keep)).collect()
+    }
+
+    /// What is drawn of a row, with the range of its rounds.
+    fn value<'r>(&self, rows: &Rows<'r>, row: &'r Row) -> Option<Picked<'r>> {
+        rows.value_of(row, (&self.y, &self.over), |row| row.spread)
     }
 
     fn bars(&self, label: &str, bars: &str, rows: &Rows<'_>, legend: &mut Legend) -> Option<Box<dyn Plot>> {
         let mut drawn = Vec::new();
         for row in &rows.rows {
-            let (Some(spread), Some(label)) = (row.spread, rows.words(row, bars)) else {
+            let (Some(picked), Some(label)) = (self.value(rows, row), rows.words(row, bars)) else {
                 continue;
             };
+            let several = row.spread.is_some_and(|spread| spread.n > 1);
             let colour = self.colours.iter().find(|colour| colour.finds(rows, row));
             if let Some(colour) = colour {
                 add(legend, colour.colour, &colour.name);
             }
-            let paper = row.number("paper").filter(|_| self.paper).map(|value| {
+            let paper = rows.number(row, "paper").filter(|_| self.paper).map(|value| {
                 add(legend, PAPER, "the paper's");
                 BarRow {
                     label: format!("{label}, paper"),
@@ -70,8 +74,8 @@ impl PlotSpec {
             });
             drawn.push(BarRow {
                 label,
-                value: spread.median,
-                spread: (spread.n > 1).then_some((spread.min, spread.max)),
+                value: picked.value,
+                spread: several.then_some((picked.low, picked.high)),
                 series: colour.map_or(1, |colour| colour.colour),
             });
             drawn.extend(paper);
@@ -144,16 +148,22 @@ impl PlotSpec {
         for (row, name) in all().filter_map(|row| Some((row, rows.words(row, by)?))) {
             match lines.iter_mut().find(|(known, ..)| *known == name) {
                 Some((.., of)) => of.push(row),
-                None => lines.push((name, lines.len(), vec![row])),
+                None => {
+                    let colour = self.colours.iter().find(|colour| colour.finds(rows, row));
+                    let colour = colour.map_or(lines.len(), |colour| colour.colour);
+                    lines.push((name, colour, vec![row]));
+                }
             }
         }
         lines
     }
 
     /// Places and values of a line's rows, from left to right.
-    pub(super) fn points(&self, rows: &Rows<'_>, of: &[&Row]) -> Vec<(f64, f64)> {
+    pub(super) fn points<'r>(&self, rows: &Rows<'r>, of: &[&'r Row]) -> Vec<(f64, f64)> {
         let x = |row: &Row| expression::value(&self.x, &|name| rows.number(row, name));
-        let points = of.iter().filter_map(|row| Some((x(row)?, row.median()?)));
+        let points = of
+            .iter()
+            .filter_map(|row| Some((x(row)?, self.value(rows, row)?.value)));
         // A logarithmic axis has no zero.
         let mut points: Vec<_> = points.filter(|(_, y)| !self.log || *y > 0.0).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -13,6 +13,8 @@ use crate::stats::Spread;
 #[derive(Clone)]
 pub(super) struct Rows<'r> {
     derive: &'r BTreeMap<String, Derive>,
+    /// All rows of the run, among which counterparts are looked for.
+    run: &'r [Row],
     pub(super) rows: Vec<&'r Row>,
 }
 
@@ -29,11 +31,12 @@ impl<'r> Rows<'r> {
     pub(super) fn new(derive: &'r BTreeMap<String, Derive>, rows: &'r [Row]) -> Rows<'r> {
         Rows {
             derive,
+            run: rows,
             rows: rows.iter().collect(),
         }
     }
 
-    fn only(&self, keep: impl Fn(&Row) -> bool) -> Rows<'r> {
+    pub(super) fn only(&self, keep: impl Fn(&Row) -> bool) -> Rows<'r> {
         let rows = self.rows.iter().copied();
         Rows {
             rows: rows.filter(|row| keep(row)).collect(),
@@ -62,16 +65,15 @@ impl<'r> Rows<'r> {
 
     /// The rows for each value of some keys, in the order in which the values come; all of them for no keys.
     pub(super) fn each(&self, keys: &[String]) -> Vec<Rows<'r>> {
-        let of = |row: &Row| -> Vec<_> { keys.iter().map(|key| self.value(row, key)).collect() };
-        let mut found: Vec<Vec<Option<Value>>> = Vec::new();
-        for row in &self.rows {
-            let values = of(row);
-            if !found.contains(&values) {
-                found.push(values);
+        let mut found: Vec<(Vec<Option<Value>>, Rows<'r>)> = Vec::new();
+        for &row in &self.rows {
+            let values: Vec<_> = keys.iter().map(|key| self.value(row, key)).collect();
+            match found.iter_mut().find(|(known, _)| *known == values) {
+                Some((_, of)) => of.rows.push(row),
+                None => found.push((values, self.alone(row))),
             }
         }
-        let found = found.iter();
-        found.map(|values| self.only(|row| of(row) == *values)).collect()
+        found.into_iter().map(|(_, rows)| rows).collect()
     }
 
     /// The value of a key, be it the row's own or made of another.
@@ -79,7 +81,10 @@ impl<'r> Rows<'r> {
         let Some(derive) = self.derive.get(key) else {
             return filter::value(row, key);
         };
-        let mut text = filter::value(row, &derive.of)?.to_string();
+        let mut text = match &derive.text {
+            Some(text) => self.words(row, text)?,
+            None => self.value(row, &derive.of)?.to_string(),
+        };
         if !derive.before.is_empty() {
             text = text.split_once(&derive.before)?.0.to_owned();
         }
@@ -94,15 +99,22 @@ impl<'r> Rows<'r> {
         (!text.is_empty()).then_some(Value::Text(text))
     }
 
-    /// A key as a number, or one of the row's own numbers.
+    /// A key as a number, be it the row's own or made of another, or one of the row's own numbers.
     pub(super) fn number(&self, row: &Row, key: &str) -> Option<f64> {
         match (key, row.spread) {
             ("min", Some(spread)) => Some(spread.min),
             ("median", Some(spread)) => Some(spread.median),
             ("max", Some(spread)) => Some(spread.max),
             ("n", Some(spread)) => Some(spread.n as f64),
-            _ => row.number(key),
+            _ => row
+                .number(key)
+                .or_else(|| self.value(row, key)?.to_string().parse().ok()),
         }
+    }
+
+    /// Whether the condition, if there is one, holds for the row.
+    pub(super) fn holds(&self, row: &Row, when: Option<&str>) -> bool {
+        when.is_none_or(|when| self.computed(row, when).is_some_and(|holds| holds != 0.0))
     }
 
     /// Words with a row's values in their gaps.
@@ -110,13 +122,22 @@ impl<'r> Rows<'r> {
         words::fill(text, &|key, format| self.word(row, key, format))
     }
 
-    /// What a row has for a gap.
+    /// What a row has for a gap: its number with its range, a key, or a number that is computed.
     pub(super) fn word(&self, row: &Row, key: &str, format: &str) -> Option<String> {
-        match self.value(row, key) {
-            Some(Value::Number(number)) => Some(words::number(number, format)),
-            Some(value) => Some(value.to_string()),
-            None => self.number(row, key).map(|number| words::number(number, format)),
+        if key == "spread" {
+            let spread = row.spread?;
+            return Some(words::ranged((spread.min, spread.median, spread.max), format));
         }
+        match self.value(row, key) {
+            Some(value) if format.is_empty() && !matches!(value, Value::Number(_)) => Some(value.to_string()),
+            _ => self
+                .computed(row, key)
+                .map(|number| words::number(number, format)),
+        }
+    }
+
+    fn computed(&self, row: &Row, expression: &str) -> Option<f64> {
+        expression::value(expression, &|name| self.number(row, name))
     }
 
     /// The row that a pick takes; of equals the first.
@@ -125,7 +146,7 @@ impl<'r> Rows<'r> {
         let candidates = found.rows.iter().filter_map(|row| {
             let picked = self.picked(row, pick)?;
             let by = match &pick.by {
-                Some(by) => expression::value(by, &|name| self.number(row, name))?,
+                Some(by) => self.computed(row, by)?,
                 None => picked.value,
             };
             Some((by, picked))
@@ -153,20 +174,30 @@ impl<'r> Rows<'r> {
     }
 
     fn picked(&self, row: &'r Row, pick: &Pick) -> Option<Picked<'r>> {
-        let range = self.range(row)?;
-        let other = match &pick.over {
-            Some(over) => Some(self.range(self.counterpart(row, over)?)?),
+        self.value_of(row, (&pick.of, &pick.over), |row| self.range(row))
+    }
+
+    /// A number of a row, or of it and its counterpart, over what both range over.
+    pub(super) fn value_of(
+        &self,
+        row: &'r Row,
+        (of, over): (&Option<String>, &Option<Filter>),
+        range: impl Fn(&Row) -> Option<Spread>,
+    ) -> Option<Picked<'r>> {
+        let own = range(row)?;
+        let other = match over {
+            Some(over) => Some(range(self.counterpart(row, over)?)?),
             None => None,
         };
-        let of = |own: f64, other: Option<f64>| {
+        let value = |own: f64, other: Option<f64>| {
             let names = |name: &str| match name {
                 "median" => Some(own),
                 "other" => other,
                 name => self.number(row, name),
             };
-            expression::value(pick.of.as_deref().unwrap_or("median"), &names)
+            expression::value(of.as_deref().unwrap_or("median"), &names)
         };
-        let middle = of(range.median, other.map(|other| other.median))?;
+        let middle = value(own.median, other.map(|other| other.median))?;
         let ends = |spread: Spread| [spread.min, spread.max];
         let mut picked = Picked {
             row,
@@ -174,11 +205,13 @@ impl<'r> Rows<'r> {
             low: middle,
             high: middle,
         };
-        for own in ends(range) {
+        for own in ends(own) {
             for other in other.map_or([None; 2], |other| ends(other).map(Some)) {
-                let value = of(own, other)?;
-                picked.low = picked.low.min(value);
-                picked.high = picked.high.max(value);
+                // An end may have none: nothing is so many times zero.
+                if let Some(value) = value(own, other) {
+                    picked.low = picked.low.min(value);
+                    picked.high = picked.high.max(value);
+                }
             }
         }
         Some(picked)
@@ -191,7 +224,8 @@ impl<'r> Rows<'r> {
             (&other.case, &other.metric, other.label) == (&row.case, &row.metric, row.label)
                 && parameters.all(|(key, value)| other.parameter(key) == Some(value))
         };
-        self.of(over).rows.into_iter().find(|other| same(other))
+        let mut others = self.run.iter();
+        others.find(|other| over.finds(other) && other.spread.is_some() && same(other))
     }
 
     /// What a row's number may as well be: its rounds, and for a ratio what a side against itself differs by.

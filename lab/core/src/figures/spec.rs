@@ -6,7 +6,7 @@
 //!   derive.NAME             a key that is made of another one
 //!   like.NAME               what tables with `like = "NAME"` have besides what they say themselves
 //!   answers, [[tile]]       big numbers at the top
-//!   [[figure]]              a card, shown where a run has rows for it: where, text, plot, table, claim
+//!   [[figure]]              a card, shown where a run has rows for it: where, text, say, entry, plot, table, claim
 //! ```
 //!
 //! `where` names keys of rows and their values: one, a list of which one will do, or `{ not = .. }`. Rows of controls are found only by
@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use super::say::{EntrySpec, Keep, SaySpec};
 use crate::filter::Filter;
-use crate::suite::Suite;
 
 /// A report.
 #[derive(Debug, Deserialize)]
@@ -40,11 +40,16 @@ pub(super) struct ReportSpec {
     _like: Table,
 }
 
-/// A key made of the text of another: what stands before or after some text, then replaced, then in other words, of which `*` is for the rest.
+/// A key made of the text of another, or of words with others in their gaps: what stands before or after some text, then replaced, then
+/// in other words, of which `*` is for the rest. It is a number, too, where it reads as one.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Derive {
+    #[serde(default)]
     pub(super) of: String,
+    /// Instead of `of`.
+    #[serde(default)]
+    pub(super) text: Option<String>,
     #[serde(default)]
     pub(super) before: String,
     #[serde(default)]
@@ -107,12 +112,23 @@ pub(super) struct FigureSpec {
     pub(super) filter: Filter,
     #[serde(default)]
     pub(super) text: Vec<String>,
+    /// Whether the card says in general how its numbers came about, and why some are missing.
+    #[serde(default = "yes")]
+    pub(super) origin: bool,
+    #[serde(default)]
+    pub(super) say: Vec<SaySpec>,
+    #[serde(default)]
+    pub(super) entry: Vec<EntrySpec>,
     #[serde(default)]
     pub(super) plot: Vec<PlotSpec>,
     #[serde(default)]
     pub(super) table: Option<TableSpec>,
     #[serde(default)]
     pub(super) claim: Vec<ClaimSpec>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A plot, or one for each value of some keys: bars if it says how they are called, else lines.
@@ -125,9 +141,17 @@ pub(super) struct PlotSpec {
     #[serde(default)]
     pub(super) each: Vec<String>,
     #[serde(default)]
+    pub(super) keep: Keep,
+    #[serde(default)]
     pub(super) caption: String,
     /// What the values are.
     pub(super) axis: String,
+    /// The value of a row, where it is not its median.
+    #[serde(default)]
+    pub(super) y: Option<String>,
+    /// The row with the same keys but for these; its median is `other` in `y`.
+    #[serde(default)]
+    pub(super) over: Option<Filter>,
     /// Whether values, and of lines the places too, have a logarithmic axis.
     #[serde(default)]
     pub(super) log: bool,
@@ -146,7 +170,7 @@ pub(super) struct PlotSpec {
     /// Where bars begin.
     #[serde(default)]
     pub(super) base: f64,
-    /// The colours of bars; the first that fits is a bar's.
+    /// The colours of bars, and of lines by their names; the first that fits is a bar's, or a line's first row's.
     #[serde(default)]
     pub(super) colours: Vec<SeriesSpec>,
     /// What lies along the lines.
@@ -191,16 +215,20 @@ pub(super) struct LevelSpec {
     pub(super) pick: Pick,
 }
 
-/// A table with a line for each row, or for each value of some keys.
+/// A table with a line for each row, or for each value of some keys; columns that no line has anything for are left out.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TableSpec {
+    #[serde(default, rename = "where")]
+    pub(super) filter: Filter,
+    #[serde(default)]
+    pub(super) keep: Keep,
     #[serde(default)]
     pub(super) each: Vec<String>,
     pub(super) column: Vec<ColumnSpec>,
 }
 
-/// The words for the line's first row that is found; a dash where there is none.
+/// The words for the line's first row that has them, controls among them; a dash where there is none.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ColumnSpec {
@@ -229,18 +257,23 @@ pub(super) struct ClaimSpec {
     pub(super) values: BTreeMap<String, Pick>,
 }
 
-/// The report of a suite that has one.
+/// The report of a suite or command that has one.
 ///
 /// # Panics
 /// If the data are not what they must be, which a test rules out.
-pub(super) fn of(suite: Suite) -> Option<ReportSpec> {
-    let text = match suite {
-        Suite::MemoryLatency => include_str!("memory_latency.toml"),
-        Suite::HeavyQueue => include_str!("heavy_queue.toml"),
+pub(super) fn of(name: &str) -> Option<ReportSpec> {
+    let text = match name {
+        "memory-latency" => include_str!("memory_latency.toml"),
+        "instruction-cache" => include_str!("instruction_cache.toml"),
+        "heavy-queue" => include_str!("heavy_queue.toml"),
+        "characterize" => concat!(
+            include_str!("characterize.toml"),
+            include_str!("characterize_names.toml")
+        ),
         _ => return None,
     };
     let spec = parse(text);
-    Some(spec.unwrap_or_else(|error| panic!("the report of {}: {error}", suite.name())))
+    Some(spec.unwrap_or_else(|error| panic!("the report of {name}: {error}")))
 }
 
 fn parse(text: &str) -> Result<ReportSpec, toml::de::Error> {

@@ -1,7 +1,7 @@
 //! Words of a figure's data, with what a row or a claim has in their gaps: `{mode}`, `{median:2x}`, `auto[ {auto_threads}]`.
 //!
-//! Behind the colon stand the decimals and what follows the number. What stands in brackets is left out where one of its gaps has
-//! nothing.
+//! Behind the colon stand the decimals and what follows the number, or `bytes`. What stands in brackets is left out where one of its
+//! gaps has nothing.
 
 use corun_cli::number;
 
@@ -27,6 +27,9 @@ pub(super) fn fill(words: &str, gap: &dyn Fn(&str, &str) -> Option<String>) -> O
 
 /// A number with the decimals and the unit of a format, or short where the format has no decimals.
 pub(super) fn number(value: f64, format: &str) -> String {
+    if format == "bytes" {
+        return number::bytes(value);
+    }
     let unit = format.trim_start_matches(|digit: char| digit.is_ascii_digit());
     match format[..format.len() - unit.len()].parse::<usize>() {
         Ok(decimals) => format!("{value:.decimals$}{unit}"),

@@ -11,8 +11,6 @@ use corun_model::progress::Progress as _;
 use lab_core::BenchError;
 use lab_core::figures;
 use lab_core::record::Record;
-use lab_core::report::page::Page;
-use lab_core::row::Row;
 use lab_core::run::Outcome;
 use lab_core::suite::{Suite, SuiteArgs};
 
@@ -115,7 +113,7 @@ pub fn run<A: SuiteArgs>(args: &RunArgs<A>) -> Result<()> {
         let recorded = std::mem::take(&mut suite.common().recorded);
         let rows: Vec<_> = recorded.into_iter().chain(rows.into_rows()).collect();
         let page =
-            page(A::SUITE, &rows, &facts, suite.common().quick).context("this suite draws no figures")?;
+            figures::page(A::SUITE.name(), &rows, &facts, suite.common().quick).context("this suite draws no figures")?;
         report.finish(&page.render())?;
         out::note(&format!("report: {}", path.display()));
     }
@@ -130,18 +128,6 @@ pub fn run<A: SuiteArgs>(args: &RunArgs<A>) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-fn page(suite: Suite, rows: &[Row], facts: &[(String, String)], quick: bool) -> Option<Page> {
-    match suite {
-        #[cfg(feature = "engine")]
-        Suite::Llc => Some(lab_engine::shared_cache::report::page(rows, facts, quick)),
-        #[cfg(feature = "engine")]
-        Suite::Oltp => Some(lab_engine::transactions::report::page(rows, facts, quick)),
-        #[cfg(feature = "cpu")]
-        Suite::InstructionCache => Some(lab_cpu::instruction_cache::report::page(rows, facts, quick)),
-        other => figures::page(other, rows, facts, quick),
-    }
 }
 
 fn record(suite: Suite) -> Result<Record, BenchError> {

@@ -16,7 +16,7 @@ use lab_postgres::characterize::options::{Options, Own, Which};
 use lab_postgres::characterize::rows::{cut_off_text, fact, file_of, read};
 use lab_postgres::characterize::run::Prepared;
 use lab_postgres::characterize::smt::Choice;
-use lab_postgres::characterize::{diff, html, text};
+use lab_postgres::characterize::{diff, report};
 
 use crate::facts;
 use crate::interrupt;
@@ -309,10 +309,10 @@ fn run_all(args: &RunArgs) -> Result<()> {
     if let Some(error) = lost {
         return Err(error);
     }
-    let page = folder.report(&html::page(&rows).render())?;
+    let page = folder.report(&report::page(&rows).render())?;
     if !args.json {
         let mut stdout = out::stdout();
-        write!(stdout, "{}", text::report(&rows))?;
+        write!(stdout, "{}", report::text(&rows))?;
         stdout.flush()?;
     }
     out::note(&format!(

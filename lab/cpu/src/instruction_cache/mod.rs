@@ -7,7 +7,7 @@
 //!       lab: a traced copy of the program ──► subject ◄── timed: sides take turns in this process
 //!                        │                    (job, table)
 //!                        ▼
-//!       kept trace ──► cores ──► rows ──► report
+//!       kept trace ──► cores ──► rows ──► lab_core::figures, which draw the report
 //!                └───► training: which CTX points
 //! ```
 //!
@@ -23,7 +23,6 @@ mod lab;
 mod marks;
 mod operations;
 mod points;
-pub mod report;
 mod rows;
 mod stage;
 pub mod subject;

@@ -141,7 +141,7 @@ fn misses(rows: &[Row]) {
 }
 
 fn page(rows: &[Row], facts: &[(String, String)], quick: bool) -> Page {
-    figures::page(Suite::MemoryLatency, rows, facts, quick).expect("the suite has figures")
+    figures::page(Suite::MemoryLatency.name(), rows, facts, quick).expect("the suite has figures")
 }
 
 fn report(rows: &[Row]) {

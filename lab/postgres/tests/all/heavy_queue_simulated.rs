@@ -24,7 +24,7 @@ fn a_quick_run_counts_one_query_and_says_that_traces_take_minutes() {
     for row in rows.iter().filter(unavailable) {
         assert!(!row.text("reason").is_empty(), "{row:?}");
     }
-    let page = figures::page(Suite::HeavyQueue, &rows, &[], true);
+    let page = figures::page(Suite::HeavyQueue.name(), &rows, &[], true);
     let html = page.expect("the suite has figures").render();
     assert!(html.contains("Unavailable here: "));
     // Without PostgreSQL or valgrind nothing else is there.

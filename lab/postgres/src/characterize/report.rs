@@ -1,20 +1,27 @@
-//! The report for a terminal: headings, sentences, tables.
+//! The report of a run of `corun-lab characterize`, made from its rows alone: the cards of [`lab_core::figures`] as one HTML file, and
+//! without their plots for a terminal.
 //!
-//! [`report`] is text in, text out; the program prints it. Tables wider than a terminal are wider than it: cutting numbers off would be
-//! worse.
+//! Both are functions of the rows: what was not run, or broke off, is on neither. Not here: measuring anything, or printing.
 
-use super::report::sections;
+use super::rows::facts;
 use corun_cli::plain;
-use lab_core::report::page::Section;
+use lab_core::figures;
+use lab_core::report::page::{Page, Section};
 use lab_core::row::Row;
 
-/// The whole report of a run's rows, ending with a line feed; a sentence where there are none.
-pub fn report(rows: &[Row]) -> String {
-    let sections = sections(rows);
-    if sections.is_empty() {
+/// The page for the rows of a run.
+pub fn page(rows: &[Row]) -> Page {
+    figures::page(super::SUITE, rows, &facts(rows), false).unwrap_or_default()
+}
+
+/// The same for a terminal, ending with a line feed; a sentence where there are no rows. Tables wider than a terminal are wider than it:
+/// cutting numbers off would be worse.
+pub fn text(rows: &[Row]) -> String {
+    if rows.is_empty() {
         return "There are no rows: nothing was measured.\n".to_owned();
     }
-    sections.iter().map(section).collect::<Vec<_>>().join("\n")
+    let page = page(rows);
+    page.sections.iter().map(section).collect::<Vec<_>>().join("\n")
 }
 
 /// One section.
@@ -54,11 +61,13 @@ mod tests {
 
     #[test]
     fn a_machine_without_counters_says_so_once_and_shows_what_it_has() {
-        let text = report(&made_up::virtual_machine());
+        let text = text(&made_up::virtual_machine());
         let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for wanted in [
             "What to do, most important first",
             "hardware counters (PMU): the hypervisor hides them",
+            "Not had: misses (l2 load miss percent; uTPC-C; uSS; uNJ).",
+            "The paper's plan, the same: Unique > Sort > Seq Scan.",
             "Would have filled: counted instructions by CPU (Figs. 3b, 9)",
             "Time and speed-up against concurrency (Figs. 3a, 8)",
             "Instruction mix (Tables 1, 2)",
@@ -79,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_machine_with_everything_stands_beside_the_paper() {
-        let text = report(&made_up::bare_metal());
+        let text = text(&made_up::bare_metal());
         for wanted in [
             "x SMT off",
             "up to 1.16 by SMT (4.1, Fig. 3a)",
@@ -98,10 +107,10 @@ mod tests {
     fn a_run_that_broke_off_reports_what_it_has() {
         let rows = made_up::bare_metal();
         for end in 0..rows.len() {
-            let text = report(&rows[..end]);
+            let text = text(&rows[..end]);
             assert!(text.ends_with('\n') && !text.contains("NaN"), "{text}");
         }
-        assert!(report(&[]).contains("nothing was measured"));
+        assert!(text(&[]).contains("nothing was measured"));
     }
 
     #[test]
@@ -114,11 +123,14 @@ mod tests {
             "the server died",
         )
         .with("workload", "uss");
-        let text = report(&[gone]);
-        assert!(
-            text.contains("Not had: misses (l1d load miss percent; uSS): the server died."),
-            "{text}"
-        );
+        let text = text(&[gone]);
+        for wanted in [
+            "What could not be had here",
+            "the server died\n",
+            "Not had: misses (l1d load miss percent; uSS).",
+        ] {
+            assert!(text.contains(wanted), "{wanted}\n{text}");
+        }
     }
 
     #[test]
@@ -129,10 +141,53 @@ mod tests {
                 row.answer_ok = Some(false);
             }
         }
-        let text = report(&rows);
+        let text = text(&rows);
         assert!(
             text.contains("WRONG ANSWERS") && text.contains("WRONG ANSWER\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_page_has_the_plots_and_the_advice() {
+        for run in [made_up::virtual_machine(), made_up::bare_metal()] {
+            let html = page(&run).render();
+            for wanted in [
+                "What to do, most important first",
+                "time of one client&#39;s query",
+                "effective LLC, polluter",
+                "Table 1",
+                "<svg",
+                "<code>corun ",
+            ] {
+                assert!(html.contains(wanted), "{wanted}");
+            }
+            assert!(!html.contains("NaN") && !html.contains("inf\""), "{html}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_broke_off_has_a_page() {
+        let run = made_up::bare_metal();
+        for end in (0..run.len()).step_by(7) {
+            let html = page(&run[..end]).render();
+            assert!(html.ends_with("</html>\n") && !html.contains("NaN"));
+        }
+    }
+
+    /// Writes both pages where a person can look at them; nothing is judged.
+    #[test]
+    fn pages_to_look_at() {
+        let Some(folder) = std::env::var_os("CORUN_PAGES") else {
+            return;
+        };
+        let folder = std::path::PathBuf::from(folder);
+        for (name, run) in [
+            ("virtual_machine", made_up::virtual_machine()),
+            ("bare_metal", made_up::bare_metal()),
+        ] {
+            std::fs::write(folder.join(format!("{name}.html")), page(&run).render()).expect("written");
+            std::fs::write(folder.join(format!("{name}.txt")), text(&run)).expect("written");
+        }
     }
 }
