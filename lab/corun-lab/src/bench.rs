@@ -339,8 +339,6 @@ fn not_built(suite: Suite) -> BenchError {
 fn report(args: &SuiteArgs, rows: &[Row], facts: &[(String, String)]) -> Option<Page> {
     match args.suite {
         #[cfg(feature = "engine")]
-        Suite::Llc => Some(lab_engine::shared_cache::report::page(rows, facts, args.quick)),
-        #[cfg(feature = "engine")]
         Suite::Oltp => Some(lab_engine::transactions::report::page(rows, facts, args.quick)),
         #[cfg(feature = "cpu")]
         Suite::InstructionCache => Some(lab_cpu::instruction_cache::report::page(rows, facts, args.quick)),

@@ -43,6 +43,9 @@ pub fn page(suite: Suite, rows: &[Row], facts: &[(String, String)], quick: bool)
 
 impl ReportSpec {
     fn page(&self, rows: &Rows<'_>, quick: bool) -> Page {
+        let answers = self.answers(rows);
+        let without = self.quick_without.as_ref().filter(|_| quick);
+        let rows = &rows.only(|row| !without.is_some_and(|without| without.finds(row)));
         let mut sections = Vec::new();
         let mut verdicts = Vec::new();
         for figure in &self.figure {
@@ -52,7 +55,7 @@ impl ReportSpec {
             }
             let findings = figure.findings(&shown, self.nothing_below);
             verdicts.extend(findings.iter().map(|finding| finding.agreement));
-            let claims = match quick {
+            let mut claims: Vec<String> = match quick {
                 true => figure
                     .claim
                     .iter()
@@ -60,18 +63,15 @@ impl ReportSpec {
                     .collect(),
                 false => findings.iter().map(Finding::sentence).collect(),
             };
+            claims.dedup();
             sections.push(figure.section(&shown, claims));
         }
-        let judged = (!quick).then(|| Agreement::tile(&verdicts));
+        let judged = (!quick && !verdicts.is_empty()).then(|| Agreement::tile(&verdicts));
         let tiles = self.tile.iter().filter_map(|tile| tile.tile(rows));
         Page {
             title: self.title.clone(),
             lead: format!("{}{}", self.lead, if quick { &self.quick } else { "" }),
-            tiles: judged
-                .into_iter()
-                .chain([self.answers(rows)])
-                .chain(tiles)
-                .collect(),
+            tiles: judged.into_iter().chain([answers]).chain(tiles).collect(),
             sections,
             footer: String::new(),
         }
@@ -138,20 +138,30 @@ impl FigureSpec {
 
 impl TableSpec {
     fn table(&self, rows: &Rows<'_>) -> Table {
+        let rows = rows
+            .all(&self.filter)
+            .only(|row| rows.holds(row, self.when.as_deref()));
         let lines: Vec<Rows<'_>> = match self.each.is_empty() {
             true => rows.rows.iter().map(|row| rows.alone(row)).collect(),
             false => rows.each(&self.each),
         };
         let cells = |line: &Rows<'_>| {
             let cell = |column: &spec::ColumnSpec| {
-                let found = line.of(&column.filter);
-                let words = found.rows.first().and_then(|row| line.words(row, &column.text));
+                let found = line.all(&column.filter);
+                let words = found.rows.iter().find_map(|row| line.words(row, &column.text));
                 words.unwrap_or_else(|| "-".to_owned())
             };
             self.column.iter().map(cell).collect()
         };
+        let lines: Vec<Vec<String>> = lines.iter().map(cells).collect();
+        let has_any = |column: usize| lines.iter().any(|cells: &Vec<String>| cells[column] != "-");
+        let shown: Vec<usize> = (0..self.column.len()).filter(|column| has_any(*column)).collect();
+        let cells = |cells: &Vec<String>| shown.iter().map(|column| cells[*column].clone()).collect();
         Table {
-            headings: self.column.iter().map(|column| column.name.clone()).collect(),
+            headings: shown
+                .iter()
+                .map(|column| self.column[*column].name.clone())
+                .collect(),
             numeric_columns: 0,
             rows: lines.iter().map(cells).collect(),
         }

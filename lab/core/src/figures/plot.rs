@@ -19,10 +19,7 @@ const PAPER: usize = 3;
 impl SeriesSpec {
     /// Whether the row is the line's, or has the colour.
     pub(super) fn finds(&self, rows: &Rows<'_>, row: &Row) -> bool {
-        let holds = |when: &String| {
-            expression::value(when, &|name| rows.number(row, name)).is_some_and(|holds| holds != 0.0)
-        };
-        self.filter.has(&|key| rows.value(row, key)) && self.when.as_ref().is_none_or(holds)
+        self.filter.has(&|key| rows.value(row, key)) && rows.holds(row, self.when.as_deref())
     }
 }
 

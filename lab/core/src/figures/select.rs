@@ -33,7 +33,7 @@ impl<'r> Rows<'r> {
         }
     }
 
-    fn only(&self, keep: impl Fn(&Row) -> bool) -> Rows<'r> {
+    pub(super) fn only(&self, keep: impl Fn(&Row) -> bool) -> Rows<'r> {
         let rows = self.rows.iter().copied();
         Rows {
             rows: rows.filter(|row| keep(row)).collect(),
@@ -79,7 +79,8 @@ impl<'r> Rows<'r> {
         let Some(derive) = self.derive.get(key) else {
             return filter::value(row, key);
         };
-        let mut text = filter::value(row, &derive.of)?.to_string();
+        let of = filter::value(row, &derive.of).or_else(|| filter::value(row, &derive.or));
+        let mut text = of?.to_string();
         if !derive.before.is_empty() {
             text = text.split_once(&derive.before)?.0.to_owned();
         }
@@ -94,15 +95,24 @@ impl<'r> Rows<'r> {
         (!text.is_empty()).then_some(Value::Text(text))
     }
 
-    /// A key as a number, or one of the row's own numbers.
+    /// A key as a number, be it the row's own or made of another, or one of the row's own numbers.
     pub(super) fn number(&self, row: &Row, key: &str) -> Option<f64> {
         match (key, row.spread) {
             ("min", Some(spread)) => Some(spread.min),
             ("median", Some(spread)) => Some(spread.median),
             ("max", Some(spread)) => Some(spread.max),
             ("n", Some(spread)) => Some(spread.n as f64),
-            _ => row.number(key),
+            _ => row
+                .number(key)
+                .or_else(|| self.value(row, key)?.to_string().parse().ok()),
         }
+    }
+
+    /// Whether the condition, if there is one, holds for the row.
+    pub(super) fn holds(&self, row: &Row, when: Option<&str>) -> bool {
+        when.is_none_or(|when| {
+            expression::value(when, &|name| self.number(row, name)).is_some_and(|holds| holds != 0.0)
+        })
     }
 
     /// Words with a row's values in their gaps.
@@ -114,6 +124,7 @@ impl<'r> Rows<'r> {
     pub(super) fn word(&self, row: &Row, key: &str, format: &str) -> Option<String> {
         match self.value(row, key) {
             Some(Value::Number(number)) => Some(words::number(number, format)),
+            Some(Value::Integer(number)) if !format.is_empty() => Some(words::number(number as f64, format)),
             Some(value) => Some(value.to_string()),
             None => self.number(row, key).map(|number| words::number(number, format)),
         }
@@ -194,21 +205,20 @@ impl<'r> Rows<'r> {
         self.of(over).rows.into_iter().find(|other| same(other))
     }
 
-    /// What a row's number may as well be: its rounds, and for a ratio what a side against itself differs by.
+    /// What a row's number may as well be: its rounds, and for a ratio what a side against itself differs by, which the row says itself
+    /// or a control.
     fn range(&self, row: &Row) -> Option<Spread> {
         let spread = row.spread?;
+        let ends = |row: &Row| row.number("noise_low").zip(row.number("noise_high"));
         let is_control = |other: &&&Row| {
             other.case == row.case && other.metric == RATIO && other.parameter("control").is_some()
         };
         let control = (row.metric == RATIO)
             .then(|| self.rows.iter().find(is_control))
             .flatten();
-        let noise = control.and_then(|control| {
-            let ends = (control.number("noise_low"), control.number("noise_high"));
-            ends.0
-                .zip(ends.1)
-                .or(control.spread.map(|spread| (spread.min, spread.max)))
-        });
+        let of_control =
+            |control: &&Row| ends(control).or(control.spread.map(|spread| (spread.min, spread.max)));
+        let noise = ends(row).or_else(|| control.and_then(of_control));
         let (low, high) = noise.unwrap_or((1.0, 1.0));
         Some(Spread {
             min: spread.min.min(spread.median * low),

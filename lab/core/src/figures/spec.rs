@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   title, lead, quick      the page's title, the sentences under it, and what they say besides of a quick run
+//!   quick_without           rows that the page of a quick run leaves out
 //!   nothing_below           a gain of fewer percent is none
 //!   derive.NAME             a key that is made of another one
 //!   like.NAME               what tables with `like = "NAME"` have besides what they say themselves
@@ -27,6 +28,9 @@ pub(super) struct ReportSpec {
     pub(super) title: String,
     pub(super) lead: String,
     pub(super) quick: String,
+    /// Rows that the page of a quick run leaves out.
+    #[serde(default)]
+    pub(super) quick_without: Option<Filter>,
     pub(super) nothing_below: f64,
     #[serde(default)]
     pub(super) derive: BTreeMap<String, Derive>,
@@ -45,6 +49,9 @@ pub(super) struct ReportSpec {
 #[serde(deny_unknown_fields)]
 pub(super) struct Derive {
     pub(super) of: String,
+    /// The key that it is made of where a row has no `of`.
+    #[serde(default)]
+    pub(super) or: String,
     #[serde(default)]
     pub(super) before: String,
     #[serde(default)]
@@ -191,16 +198,21 @@ pub(super) struct LevelSpec {
     pub(super) pick: Pick,
 }
 
-/// A table with a line for each row, or for each value of some keys.
+/// A table with a line for each row, or for each value of some keys; columns that have nothing are left out.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TableSpec {
+    #[serde(default, rename = "where")]
+    pub(super) filter: Filter,
+    /// What must hold for the rows, too.
+    #[serde(default)]
+    pub(super) when: Option<String>,
     #[serde(default)]
     pub(super) each: Vec<String>,
     pub(super) column: Vec<ColumnSpec>,
 }
 
-/// The words for the line's first row that is found; a dash where there is none.
+/// The words for the line's first row that has them, controls among them; a dash where there is none.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ColumnSpec {
@@ -237,6 +249,7 @@ pub(super) fn of(suite: Suite) -> Option<ReportSpec> {
     let text = match suite {
         Suite::MemoryLatency => include_str!("memory_latency.toml"),
         Suite::HeavyQueue => include_str!("heavy_queue.toml"),
+        Suite::Llc => include_str!("llc.toml"),
         _ => return None,
     };
     let spec = parse(text);

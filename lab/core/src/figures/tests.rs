@@ -7,8 +7,8 @@ use super::spec::{self, FigureSpec, ReportSpec};
 use super::*;
 use crate::stats::Spread;
 
-/// What was recorded for each report.
-const RECORDED: [(Suite, &[&str]); 2] = [
+/// What was recorded for each report; rows of a quick run stand in for figures of which no run was recorded.
+const RECORDED: [(Suite, &[&str]); 3] = [
     (Suite::MemoryLatency, &["2026-11-21-vm/smt.jsonl"]),
     (
         Suite::HeavyQueue,
@@ -19,6 +19,16 @@ const RECORDED: [(Suite, &[&str]); 2] = [
             "2026-11-22-epyc-vm/mcc-overhead.jsonl",
             "2026-11-22-epyc-vm/mcc-plan_choice.jsonl",
             "2026-11-22-epyc-vm/mcc-simulated.jsonl",
+        ],
+    ),
+    (
+        Suite::Llc,
+        &[
+            "2026-11-21-vm/llc-fig1.jsonl",
+            "2026-11-21-vm/llc-mix.jsonl",
+            "2026-11-21-vm/llc-nothing-to-gain.jsonl",
+            "2026-11-21-vm/llc-sim.jsonl",
+            "../lab/core/src/figures/llc_quick.jsonl",
         ],
     ),
 ];
@@ -219,6 +229,25 @@ fn a_figure_that_was_not_run_is_not_shown_and_reasons_stand_once() {
     let text = sections(&[gone("bi2/plain"), gone("two/plain")], false);
     assert_eq!(text, ["Unavailable here: no counters."]);
     assert!(sections(&[], false).is_empty());
+}
+
+#[test]
+fn what_only_the_axis_of_colours_has_is_drawn() {
+    let rows = recorded(&["2026-11-21-vm/llc-sim.jsonl"]);
+    let page = page(Suite::Llc, &rows, &[], false).expect("a page");
+    let section = page
+        .sections
+        .iter()
+        .find(|section| section.heading == "Simulated: figure 5");
+    let figures = section.map_or(&[][..], |section| &section.figures);
+    let drawn: String = figures.iter().map(|figure| figure.plot.render(788.0)).collect();
+    for tip in [
+        "plq5:hash beside plq25:index, colours the weak query may fill 4: 1.28 slow-down",
+        "plq5:hash | plq25:index, 4 colours, paper: 1.05x",
+        "plq5:hash beside plq25:index, ways of 16 the weak query may fill 4: 1.04 slow-down",
+    ] {
+        assert!(drawn.contains(tip), "{tip}");
+    }
 }
 
 /// Rows of PostgreSQL's suite: case, metric, value, keys.
