@@ -338,8 +338,6 @@ fn not_built(suite: Suite) -> BenchError {
 /// The figures of a suite; none of one that draws none.
 fn report(args: &SuiteArgs, rows: &[Row], facts: &[(String, String)]) -> Option<Page> {
     match args.suite {
-        #[cfg(feature = "engine")]
-        Suite::Oltp => Some(lab_engine::transactions::report::page(rows, facts, args.quick)),
         #[cfg(feature = "cpu")]
         Suite::InstructionCache => Some(lab_cpu::instruction_cache::report::page(rows, facts, args.quick)),
         other => figures::page(other, rows, facts, args.quick),

@@ -45,7 +45,8 @@ impl ReportSpec {
     fn page(&self, rows: &Rows<'_>, quick: bool) -> Page {
         let answers = self.answers(rows);
         let without = self.quick_without.as_ref().filter(|_| quick);
-        let rows = &rows.only(|row| !without.is_some_and(|without| without.finds(row)));
+        let is_left_out = |row: &Row| without.is_some_and(|without| without.has(&|key| rows.value(row, key)));
+        let rows = &rows.only(|row| !is_left_out(row));
         let mut sections = Vec::new();
         let mut verdicts = Vec::new();
         for figure in &self.figure {
@@ -130,14 +131,15 @@ impl FigureSpec {
             text,
             legend,
             figures,
-            table: self.table.as_ref().map(|table| table.table(rows)),
+            table: self.table.as_ref().and_then(|table| table.table(rows)),
             ..Section::default()
         }
     }
 }
 
 impl TableSpec {
-    fn table(&self, rows: &Rows<'_>) -> Table {
+    /// The table; none without lines.
+    fn table(&self, rows: &Rows<'_>) -> Option<Table> {
         let rows = rows
             .all(&self.filter)
             .only(|row| rows.holds(row, self.when.as_deref()));
@@ -157,14 +159,14 @@ impl TableSpec {
         let has_any = |column: usize| lines.iter().any(|cells: &Vec<String>| cells[column] != "-");
         let shown: Vec<usize> = (0..self.column.len()).filter(|column| has_any(*column)).collect();
         let cells = |cells: &Vec<String>| shown.iter().map(|column| cells[*column].clone()).collect();
-        Table {
+        (!shown.is_empty()).then(|| Table {
             headings: shown
                 .iter()
                 .map(|column| self.column[*column].name.clone())
                 .collect(),
             numeric_columns: 0,
             rows: lines.iter().map(cells).collect(),
-        }
+        })
     }
 }
 

@@ -250,6 +250,7 @@ pub(super) fn of(suite: Suite) -> Option<ReportSpec> {
         Suite::MemoryLatency => include_str!("memory_latency.toml"),
         Suite::HeavyQueue => include_str!("heavy_queue.toml"),
         Suite::Llc => include_str!("llc.toml"),
+        Suite::Oltp => include_str!("oltp.toml"),
         _ => return None,
     };
     let spec = parse(text);
