@@ -44,6 +44,10 @@ pub fn page(name: &str, rows: &[Row], facts: &[(String, String)], quick: bool) -
 
 impl ReportSpec {
     fn page(&self, rows: &Rows<'_>, quick: bool) -> Page {
+        let answers = self.answers(rows);
+        let without = self.quick_without.as_ref().filter(|_| quick);
+        let is_left_out = |row: &Row| without.is_some_and(|without| without.has(&|key| rows.value(row, key)));
+        let rows = &rows.only(|row| !is_left_out(row));
         let mut sections = Vec::new();
         let mut verdicts = Vec::new();
         for figure in &self.figure {
@@ -53,7 +57,7 @@ impl ReportSpec {
             }
             let findings = figure.findings(&shown, self.nothing_below);
             verdicts.extend(findings.iter().map(|finding| finding.agreement));
-            let claims = match quick {
+            let mut claims: Vec<String> = match quick {
                 true => figure
                     .claim
                     .iter()
@@ -61,6 +65,7 @@ impl ReportSpec {
                     .collect(),
                 false => findings.iter().map(Finding::sentence).collect(),
             };
+            claims.dedup();
             sections.push(figure.section(&shown, claims));
         }
         let judged = (!quick && !verdicts.is_empty()).then(|| Agreement::tile(&verdicts));
@@ -69,11 +74,7 @@ impl ReportSpec {
         Page {
             title: self.title.clone(),
             lead: format!("{}{}", self.lead, if quick { &self.quick } else { "" }),
-            tiles: judged
-                .into_iter()
-                .chain([self.answers(rows)])
-                .chain(tiles)
-                .collect(),
+            tiles: judged.into_iter().chain([answers]).chain(tiles).collect(),
             sections,
             footer: String::new(),
         }

@@ -83,7 +83,12 @@ impl<'r> Rows<'r> {
         };
         let mut text = match &derive.text {
             Some(text) => self.words(row, text)?,
-            None => self.value(row, &derive.of)?.to_string(),
+            None => {
+                let of = self
+                    .value(row, &derive.of)
+                    .or_else(|| self.value(row, &derive.or));
+                of?.to_string()
+            }
         };
         if !derive.before.is_empty() {
             text = text.split_once(&derive.before)?.0.to_owned();
@@ -228,21 +233,20 @@ impl<'r> Rows<'r> {
         others.find(|other| over.finds(other) && other.spread.is_some() && same(other))
     }
 
-    /// What a row's number may as well be: its rounds, and for a ratio what a side against itself differs by.
+    /// What a row's number may as well be: its rounds, and for a ratio what a side against itself differs by, which the row says itself
+    /// or a control.
     fn range(&self, row: &Row) -> Option<Spread> {
         let spread = row.spread?;
+        let ends = |row: &Row| row.number("noise_low").zip(row.number("noise_high"));
         let is_control = |other: &&&Row| {
             other.case == row.case && other.metric == RATIO && other.parameter("control").is_some()
         };
         let control = (row.metric == RATIO)
             .then(|| self.rows.iter().find(is_control))
             .flatten();
-        let noise = control.and_then(|control| {
-            let ends = (control.number("noise_low"), control.number("noise_high"));
-            ends.0
-                .zip(ends.1)
-                .or(control.spread.map(|spread| (spread.min, spread.max)))
-        });
+        let of_control =
+            |control: &&Row| ends(control).or(control.spread.map(|spread| (spread.min, spread.max)));
+        let noise = ends(row).or_else(|| control.and_then(of_control));
         let (low, high) = noise.unwrap_or((1.0, 1.0));
         Some(Spread {
             min: spread.min.min(spread.median * low),

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   title, lead, quick      the page's title, the sentences under it, and what they say besides of a quick run
+//!   quick_without           rows that the page of a quick run leaves out
 //!   nothing_below           a gain of fewer percent is none
 //!   derive.NAME             a key that is made of another one
 //!   like.NAME               what tables with `like = "NAME"` have besides what they say themselves
@@ -27,6 +28,9 @@ pub(super) struct ReportSpec {
     pub(super) title: String,
     pub(super) lead: String,
     pub(super) quick: String,
+    /// Rows that the page of a quick run leaves out.
+    #[serde(default)]
+    pub(super) quick_without: Option<Filter>,
     pub(super) nothing_below: f64,
     #[serde(default)]
     pub(super) derive: BTreeMap<String, Derive>,
@@ -50,6 +54,9 @@ pub(super) struct Derive {
     /// Instead of `of`.
     #[serde(default)]
     pub(super) text: Option<String>,
+    /// The key that it is made of where a row has no `of`.
+    #[serde(default)]
+    pub(super) or: String,
     #[serde(default)]
     pub(super) before: String,
     #[serde(default)]
@@ -270,6 +277,8 @@ pub(super) fn of(name: &str) -> Option<ReportSpec> {
             include_str!("characterize.toml"),
             include_str!("characterize_names.toml")
         ),
+        "llc" => include_str!("llc.toml"),
+        "oltp" => include_str!("oltp.toml"),
         _ => return None,
     };
     let spec = parse(text);

@@ -2,6 +2,8 @@
 
 mod characterize;
 mod instruction_cache;
+mod llc;
+mod oltp;
 
 use std::path::Path;
 
@@ -12,7 +14,7 @@ use crate::stats::Spread;
 
 /// What was recorded for each report: of the instruction cache Figure 5, and a quick run of the others; for the characterization, what a
 /// machine with counters and SMT would add is made up.
-const RECORDED: [(&str, &[&str]); 4] = [
+const RECORDED: [(&str, &[&str]); 6] = [
     ("memory-latency", &["records/2026-11-21-vm/smt.jsonl"]),
     (
         "instruction-cache",
@@ -37,6 +39,25 @@ const RECORDED: [(&str, &[&str]); 4] = [
             "records/2026-11-22-epyc-vm/mcc-overhead.jsonl",
             "records/2026-11-22-epyc-vm/mcc-plan_choice.jsonl",
             "records/2026-11-22-epyc-vm/mcc-simulated.jsonl",
+        ],
+    ),
+    (
+        "llc",
+        &[
+            "records/2026-11-21-vm/llc-fig1.jsonl",
+            "records/2026-11-21-vm/llc-mix.jsonl",
+            "records/2026-11-21-vm/llc-nothing-to-gain.jsonl",
+            "records/2026-11-21-vm/llc-sim.jsonl",
+            "lab/core/tests/rows/llc-quick.jsonl",
+        ],
+    ),
+    (
+        "oltp",
+        &[
+            "records/2026-11-21-vm/oltp-tpcc.jsonl",
+            "records/2026-11-21-vm/oltp-ycsb-c.jsonl",
+            "records/2026-11-21-vm/oltp-recovery.jsonl",
+            "lab/core/tests/rows/oltp-quick.jsonl",
         ],
     ),
 ];
@@ -99,13 +120,16 @@ fn figure(spec: &FigureSpec, rows: &Rows<'_>, nothing_below: f64) {
             }
         }
     }
-    if let Some(table) = &spec.table {
-        let shown = table.table(rows).map_or(Vec::new(), |table| table.headings);
-        let columns = table.column.iter().map(|column| &column.name);
-        assert!(
-            shown.iter().eq(columns),
-            "{title}: columns with rows are {shown:?}"
-        );
+    for table in &spec.table {
+        let rows = rows.all(&table.filter);
+        for column in &table.column {
+            let found = rows.all(&column.filter);
+            let shown = found
+                .rows
+                .iter()
+                .any(|row| rows.words(row, &column.text).is_some());
+            assert!(shown, "{title}: no row for the column {}", column.name);
+        }
     }
     for say in &spec.say {
         assert!(

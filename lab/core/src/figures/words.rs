@@ -25,14 +25,22 @@ pub(super) fn fill(words: &str, gap: &dyn Fn(&str, &str) -> Option<String>) -> O
     Some(text)
 }
 
-/// A number with the decimals and the unit of a format, or short where the format has no decimals.
+/// A number with the decimals and the unit of a format, short where the format has no decimals, or in units of bytes.
 pub(super) fn number(value: f64, format: &str) -> String {
     if format == "bytes" {
         return number::bytes(value);
     }
     let unit = format.trim_start_matches(|digit: char| digit.is_ascii_digit());
     match format[..format.len() - unit.len()].parse::<usize>() {
-        Ok(decimals) => format!("{value:.decimals$}{unit}"),
+        // A zero has no sign.
+        Ok(decimals) => {
+            let text = format!("{value:.decimals$}");
+            let zero = text.parse() == Ok(0.0);
+            format!(
+                "{}{unit}",
+                if zero { text.trim_start_matches('-') } else { &text }
+            )
+        }
         Err(_) => format!("{}{unit}", number::short(value)),
     }
 }
@@ -63,6 +71,7 @@ mod tests {
             filled("[at {ratio}, ]{ratio:0 %}"),
             Some("at 1.46, 1 %".to_owned())
         );
+        assert_eq!(number(2048.0, "bytes"), "2.0 KiB");
         assert_eq!((filled("{other}"), filled("{ratio")), (None, None));
     }
 
@@ -70,5 +79,6 @@ mod tests {
     fn a_range_stands_behind_its_number() {
         assert_eq!(ranged((28.4, 33.0, 37.0), "0 %"), "33 % (28 to 37)");
         assert_eq!(ranged((1.001, 1.0, 1.002), "2x"), "1.00x");
+        assert_eq!(ranged((-0.4, 3.0, 6.0), "0 %"), "3 % (0 to 6)");
     }
 }

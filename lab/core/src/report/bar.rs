@@ -64,9 +64,9 @@ impl BarPlot {
 }
 
 impl BarPlot {
-    /// What stands behind a bar. Two decimals line up; of small shares they would leave nothing.
+    /// What stands behind a bar. Two decimals line up; of small shares they would leave nothing, and large numbers have no room for them.
     fn value_text(&self, row: &BarRow) -> String {
-        if row.value == 0.0 || row.value.abs() >= 0.1 {
+        if row.value == 0.0 || (0.1..1e4).contains(&row.value.abs()) {
             format!("{:.2}{}", row.value, self.suffix)
         } else {
             format!("{}{}", number::short(row.value), self.suffix)
@@ -94,7 +94,8 @@ impl Plot for BarPlot {
         for tick in scale.ticks() {
             let x = scale.position(tick.value);
             svg.line("grid", (x, 0.0), (x, bottom));
-            svg.text("tick", (x, bottom + 16.0), Anchor::Middle, &tick.label);
+            let middle = x.max(text_width(&tick.label) / 2.0);
+            svg.text("tick", (middle, bottom + 16.0), Anchor::Middle, &tick.label);
         }
         svg.text(
             "axis-name",

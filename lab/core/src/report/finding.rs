@@ -56,19 +56,6 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// A statement that holds or does not, without an amount.
-    pub fn order(paper: &str, holds: bool, here: String) -> Finding {
-        Finding {
-            paper: paper.to_owned(),
-            here,
-            agreement: if holds {
-                Agreement::Agrees
-            } else {
-                Agreement::Disagrees
-            },
-        }
-    }
-
     /// One sentence each.
     pub fn sentence(&self) -> String {
         let verdict = match self.agreement {

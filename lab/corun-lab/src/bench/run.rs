@@ -112,8 +112,8 @@ pub fn run<A: SuiteArgs>(args: &RunArgs<A>) -> Result<()> {
         facts.push(("command".to_owned(), arguments().join(" ")));
         let recorded = std::mem::take(&mut suite.common().recorded);
         let rows: Vec<_> = recorded.into_iter().chain(rows.into_rows()).collect();
-        let page =
-            figures::page(A::SUITE.name(), &rows, &facts, suite.common().quick).context("this suite draws no figures")?;
+        let page = figures::page(A::SUITE.name(), &rows, &facts, suite.common().quick)
+            .context("this suite draws no figures")?;
         report.finish(&page.render())?;
         out::note(&format!("report: {}", path.display()));
     }

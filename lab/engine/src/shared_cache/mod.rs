@@ -23,7 +23,6 @@ pub mod mix;
 pub mod pairs;
 pub mod policies;
 pub mod policy_figures;
-pub mod report;
 pub mod scheduled;
 pub mod seats;
 pub mod service;

@@ -1,7 +1,7 @@
 //! The `llc` suite: paper 002's co-running experiments, on this machine and on a simulated one.
 //!
 //! Not here: what the figures need ([`crate::shared_cache::figures`]), how it is measured ([`crate::shared_cache::contest`]), policies
-//! ([`crate::shared_cache::scheduled`]), and the report ([`crate::shared_cache::report`]).
+//! ([`crate::shared_cache::scheduled`]), and the report ([`lab_core::figures`]).
 
 use clap::Args;
 use corun_cli::arguments::byte_size;

@@ -1,6 +1,7 @@
 //! The `oltp` suite: TPC-C and YCSB on corun's store, beside SQLite, redb and RocksDB, and how fast the store is read back.
 //!
-//! Not here: what is run ([`crate::transactions::case`]), how sides take turns ([`crate::transactions::contest`]), the rows and the report.
+//! Not here: what is run ([`crate::transactions::case`]), how sides take turns ([`crate::transactions::contest`]), the rows, and the report
+//! ([`lab_core::figures`]).
 
 use std::path::{Path, PathBuf};
 

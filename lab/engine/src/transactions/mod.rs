@@ -11,7 +11,6 @@ pub mod contest;
 pub mod measured;
 pub mod ours;
 pub mod recovery;
-pub mod report;
 pub mod rows;
 pub mod team_rows;
 pub mod teams;

@@ -1,6 +1,7 @@
 //! The `llc` suite on tiny data: every figure has its rows, answers are the oracle's, labels and keys are those that scripts rely on.
 
 use corun_model::progress::Silent;
+use lab_core::figures;
 use lab_core::row::{Label, Row, Value};
 use lab_core::run::Outcome;
 use lab_core::suite::{Common, run};
@@ -8,7 +9,6 @@ use lab_engine::shared_cache::figures::{CASES, MODERATE, WEAK};
 use lab_engine::shared_cache::mix::{MIX, NOTHING_TO_GAIN};
 use lab_engine::shared_cache::pairs;
 use lab_engine::shared_cache::policy_figures::{FIGURE_6, PLAN_CHOICE};
-use lab_engine::shared_cache::report::page;
 use lab_engine::shared_cache::sim::SimArgs;
 
 use corun_model::operators::placement::{Placement, place};
@@ -204,7 +204,9 @@ fn policies(rows: &[Row]) {
 }
 
 fn report(rows: &[Row]) {
-    let html = page(rows, &[("processor".to_owned(), "a <test>".to_owned())], true).render();
+    let facts = [("processor".to_owned(), "a <test>".to_owned())];
+    let page = figures::page(Suite::Llc.name(), rows, &facts, true).expect("a page");
+    let html = page.render();
     for wanted in [
         "Figure 1",
         "Figure 4",
@@ -245,7 +247,8 @@ fn a_case_runs_alone_at_a_given_cache() {
         rows.iter()
             .all(|row| row.parameter("cache_bytes") == Some(&Value::Integer(128 << 10)))
     );
-    let html = page(&rows, &[], false).render();
+    let page = figures::page(Suite::Llc.name(), &rows, &[], false).expect("a page");
+    let html = page.render();
     assert!(html.contains("Figure 1") && html.contains("loses 56 %"));
 }
 

@@ -2,11 +2,11 @@
 //! on; peers take part where their program is found and are missed in words where it is not.
 
 use corun_model::progress::Silent;
+use lab_core::figures;
 use lab_core::row::{Label, Row, Value};
 use lab_core::run::Outcome;
 use lab_core::suite::{Common, Threads, run};
 use lab_engine::transactions::case::CASES;
-use lab_engine::transactions::report::page;
 
 use lab_engine::suites::transactions::OltpArgs;
 
@@ -129,7 +129,9 @@ fn keys(row: &Row) {
 }
 
 fn report(rows: &[Row]) {
-    let html = page(rows, &[("processor".to_owned(), "a <test>".to_owned())], true).render();
+    let facts = [("processor".to_owned(), "a <test>".to_owned())];
+    let page = figures::page(Suite::Oltp.name(), rows, &facts, true).expect("a page");
+    let html = page.render();
     for wanted in [
         "TPC-C, the standard mix",
         "YCSB E",
