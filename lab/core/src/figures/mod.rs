@@ -8,7 +8,7 @@
 //! ```
 //!
 //! [`page`] is a function of the rows: what was not run is not on it, and whether the paper is right is computed. A figure is added in the
-//! suite's file: title, filter, and a plot that is like others. Figures of suites without a file are drawn in their own crates.
+//! suite's file: title, filter, and a plot that is like others.
 
 mod claim;
 mod expression;

@@ -277,6 +277,12 @@ pub(super) fn of(name: &str) -> Option<ReportSpec> {
             include_str!("characterize.toml"),
             include_str!("characterize_names.toml")
         ),
+        "floor" => include_str!("floor.toml"),
+        "join" => include_str!("join.toml"),
+        "ssb" => include_str!("ssb.toml"),
+        "tpch" => include_str!("tpch.toml"),
+        "proxy" => include_str!("proxy.toml"),
+        "key-ranges" => include_str!("key_ranges.toml"),
         "llc" => include_str!("llc.toml"),
         "oltp" => include_str!("oltp.toml"),
         _ => return None,

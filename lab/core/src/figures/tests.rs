@@ -14,7 +14,7 @@ use crate::stats::Spread;
 
 /// What was recorded for each report: of the instruction cache Figure 5, and a quick run of the others; for the characterization, what a
 /// machine with counters and SMT would add is made up.
-const RECORDED: [(&str, &[&str]); 6] = [
+const RECORDED: [(&str, &[&str]); 12] = [
     ("memory-latency", &["records/2026-11-21-vm/smt.jsonl"]),
     (
         "instruction-cache",
@@ -39,6 +39,22 @@ const RECORDED: [(&str, &[&str]); 6] = [
             "records/2026-11-22-epyc-vm/mcc-overhead.jsonl",
             "records/2026-11-22-epyc-vm/mcc-plan_choice.jsonl",
             "records/2026-11-22-epyc-vm/mcc-simulated.jsonl",
+        ],
+    ),
+    ("floor", &["records/2026-11-21-vm/floor.jsonl"]),
+    ("join", &["records/2026-11-21-vm/join.jsonl"]),
+    ("ssb", &["records/2026-11-21-vm/ssb.jsonl"]),
+    ("tpch", &["records/2026-11-21-vm/tpch.jsonl"]),
+    ("proxy", &["lab/core/tests/rows/proxy-quick.jsonl"]),
+    (
+        "key-ranges",
+        &[
+            "records/2026-11-22-epyc-vm/caric-best_seller_c1.jsonl",
+            "records/2026-11-22-epyc-vm/caric-replicas_fit_c8.jsonl",
+            "records/2026-11-22-epyc-vm/caric-replicas_half_c8.jsonl",
+            "records/2026-11-22-epyc-vm/caric-tpcw_c1.jsonl",
+            "records/2026-11-22-epyc-vm/caric-tpcw_c8.jsonl",
+            "lab/core/tests/rows/key-ranges-quick.jsonl",
         ],
     ),
     (

@@ -1,8 +1,42 @@
-//! A report's table for a terminal.
+//! A report without its plots, for a terminal.
 
 use corun_cli::plain;
 
-use super::page::Table;
+use super::page::{Page, Section, Table};
+
+/// The sections of a page, ending with a line feed. Tables wider than a terminal are wider than it: cutting numbers off would be worse.
+pub fn page(page: &Page) -> String {
+    page.sections.iter().map(section).collect::<Vec<_>>().join("\n")
+}
+
+/// One section.
+fn section(section: &Section) -> String {
+    let mut text = format!(
+        "{}\n{}\n",
+        section.heading,
+        "=".repeat(section.heading.chars().count())
+    );
+    for sentence in &section.text {
+        text.push_str(&plain::paragraph("", sentence));
+    }
+    for entry in &section.entries {
+        text.push_str(&plain::paragraph("", &entry.heading));
+        for sentence in &entry.text {
+            text.push_str(&plain::paragraph("   ", sentence));
+        }
+        if !entry.command.is_empty() {
+            // On one line, so that it can be copied.
+            text.push_str(&format!("   $ {}\n", entry.command));
+        }
+    }
+    if let Some(table) = &section.table {
+        if !(section.text.is_empty() && section.entries.is_empty()) {
+            text.push('\n');
+        }
+        text.push_str(&self::table(table));
+    }
+    text
+}
 
 /// [`plain::table`] of a report's table; one without headings has no rule either.
 pub fn table(table: &Table) -> String {

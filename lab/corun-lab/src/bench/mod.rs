@@ -8,6 +8,7 @@
 mod diff;
 mod list;
 mod printer;
+mod report;
 mod rows;
 mod run;
 
@@ -43,6 +44,8 @@ use run::RunArgs;
                                          goes on where such a run was ended
   corun-lab bench diff records/2026-11-21-vm records/2026-11-26-vm
                                          what changed between two records beyond the noise
+  corun-lab bench report records/2026-11-21-vm/smt.jsonl
+                                         what recorded rows say, beside the paper
 
 Every answer is checked; a wrong one ends with exit code 1. Ratios above 1 mean that corun (in memory-latency: the mode) was faster; slow-downs above 1
 mean that a query was slower beside others."
@@ -59,6 +62,8 @@ enum Bench {
     List(list::ListArgs),
     /// What changed between two records beyond their noise.
     Diff(diff::DiffArgs),
+    /// The figures of rows that were recorded, beside the papers' numbers.
+    Report(report::ReportArgs),
     /// What the machine gives at random access to memory, by size and threads.
     #[cfg(feature = "cpu")]
     #[command(after_help = "Examples:
@@ -146,6 +151,7 @@ pub fn run(args: BenchArgs) -> Result<()> {
     match args.what {
         Bench::List(args) => list::run(&args),
         Bench::Diff(args) => diff::run(&args),
+        Bench::Report(args) => report::run(&args),
         #[cfg(feature = "cpu")]
         Bench::Floor(args) => run::run(&args),
         #[cfg(feature = "engine")]

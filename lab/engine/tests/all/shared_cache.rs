@@ -205,7 +205,7 @@ fn policies(rows: &[Row]) {
 
 fn report(rows: &[Row]) {
     let facts = [("processor".to_owned(), "a <test>".to_owned())];
-    let page = figures::page(Suite::Llc.name(), rows, &facts, true).expect("a page");
+    let page = figures::page("llc", rows, &facts, true).expect("a page");
     let html = page.render();
     for wanted in [
         "Figure 1",
@@ -247,7 +247,7 @@ fn a_case_runs_alone_at_a_given_cache() {
         rows.iter()
             .all(|row| row.parameter("cache_bytes") == Some(&Value::Integer(128 << 10)))
     );
-    let page = figures::page(Suite::Llc.name(), &rows, &[], false).expect("a page");
+    let page = figures::page("llc", &rows, &[], false).expect("a page");
     let html = page.render();
     assert!(html.contains("Figure 1") && html.contains("loses 56 %"));
 }

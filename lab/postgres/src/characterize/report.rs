@@ -4,9 +4,9 @@
 //! Both are functions of the rows: what was not run, or broke off, is on neither. Not here: measuring anything, or printing.
 
 use super::rows::facts;
-use corun_cli::plain;
 use lab_core::figures;
-use lab_core::report::page::{Page, Section};
+use lab_core::report::page::Page;
+use lab_core::report::text;
 use lab_core::row::Row;
 
 /// The page for the rows of a run.
@@ -14,43 +14,12 @@ pub fn page(rows: &[Row]) -> Page {
     figures::page(super::SUITE, rows, &facts(rows), false).unwrap_or_default()
 }
 
-/// The same for a terminal, ending with a line feed; a sentence where there are no rows. Tables wider than a terminal are wider than it:
-/// cutting numbers off would be worse.
+/// The same for a terminal, ending with a line feed; a sentence where there are no rows.
 pub fn text(rows: &[Row]) -> String {
     if rows.is_empty() {
         return "There are no rows: nothing was measured.\n".to_owned();
     }
-    let page = page(rows);
-    page.sections.iter().map(section).collect::<Vec<_>>().join("\n")
-}
-
-/// One section.
-fn section(section: &Section) -> String {
-    let mut text = format!(
-        "{}\n{}\n",
-        section.heading,
-        "=".repeat(section.heading.chars().count())
-    );
-    for sentence in &section.text {
-        text.push_str(&plain::paragraph("", sentence));
-    }
-    for entry in &section.entries {
-        text.push_str(&plain::paragraph("", &entry.heading));
-        for sentence in &entry.text {
-            text.push_str(&plain::paragraph("   ", sentence));
-        }
-        if !entry.command.is_empty() {
-            // On one line, so that it can be copied.
-            text.push_str(&format!("   $ {}\n", entry.command));
-        }
-    }
-    if let Some(table) = &section.table {
-        if !(section.text.is_empty() && section.entries.is_empty()) {
-            text.push('\n');
-        }
-        text.push_str(&lab_core::report::text::table(table));
-    }
-    text
+    text::page(&page(rows))
 }
 
 #[cfg(test)]
