@@ -2,8 +2,8 @@
 //!
 //! [`table`] lays out columns, [`paragraph`] breaks lines. What is laid out and where it goes is the caller's; nothing is printed here.
 
-/// Widest line of running text.
-pub const LINE_CHARS_MAX: usize = 100;
+/// Widest line of running text: what every terminal has.
+pub const LINE_CHARS_MAX: usize = 80;
 
 /// Lines of a table, each with its line feed: headings, a rule, rows; the last `numeric_columns` columns are aligned right.
 pub fn table(headings: &[&str], numeric_columns: usize, rows: &[Vec<String>]) -> String {

@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn long_text_is_broken_between_words_and_indented() {
         let mut text = String::new();
-        paragraph(&mut text, "  name ", &["word"; 30].join(" "));
+        paragraph(&mut text, "  name ", &["word"; 20].join(" "));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2);
         assert!(
@@ -370,7 +370,7 @@ mod tests {
             "{text}"
         );
         assert!(lines.iter().all(|line| line.len() <= plain::LINE_CHARS_MAX));
-        assert_eq!(text.matches("word").count(), 30);
+        assert_eq!(text.matches("word").count(), 20);
     }
 
     #[test]

@@ -64,6 +64,7 @@ const RECORDED: [(&str, &[&str]); 12] = [
             "records/2026-11-21-vm/llc-mix.jsonl",
             "records/2026-11-21-vm/llc-nothing-to-gain.jsonl",
             "records/2026-11-21-vm/llc-sim.jsonl",
+            "records/2026-11-26-vm/llc.jsonl",
             "lab/core/tests/rows/llc-quick.jsonl",
         ],
     ),
