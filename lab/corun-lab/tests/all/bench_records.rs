@@ -120,15 +120,29 @@ fn a_run_goes_on_where_it_was_ended_and_two_records_are_compared() {
         changed.out.contains("Changed beyond the spreads") && changed.out.contains("ns_per_line"),
         "{changed:?}"
     );
-    let shown = corun_in(folder.path(), &["bench", "report", &format!("{record}/floor.jsonl")], "");
-    assert!(shown.code == 0 && shown.out.contains("Time for a random line"), "{shown:?}");
+    let shown = corun_in(
+        folder.path(),
+        &["bench", "report", &format!("{record}/floor.jsonl")],
+        "",
+    );
+    assert!(
+        shown.code == 0 && shown.out.contains("Time for a random line"),
+        "{shown:?}"
+    );
     let page = ["bench", "report", "slower.jsonl", "--report", "floor.html"];
     let page = corun_in(folder.path(), &page, "");
     assert_eq!(page.code, 0, "{page:?}");
-    assert!(fs::read_to_string(folder.path().join("floor.html")).expect("a page").contains("</svg>"));
+    assert!(
+        fs::read_to_string(folder.path().join("floor.html"))
+            .expect("a page")
+            .contains("</svg>")
+    );
     fs::write(folder.path().join("none.jsonl"), "").expect("written");
     let none = corun_in(folder.path(), &["bench", "report", "none.jsonl"], "");
-    assert!(none.code == 2 && none.err.contains("there are no rows"), "{none:?}");
+    assert!(
+        none.code == 2 && none.err.contains("there are no rows"),
+        "{none:?}"
+    );
     let missing = corun_in(folder.path(), &["bench", "diff", record, "nowhere"], "");
     assert!(
         missing.code == 1 && missing.err.contains("nowhere"),
