@@ -137,7 +137,7 @@ fn figure(spec: &FigureSpec, rows: &Rows<'_>, nothing_below: f64) {
             }
         }
     }
-    for table in &spec.table {
+    if let Some(table) = &spec.table {
         let rows = rows.all(&table.filter);
         for column in &table.column {
             let found = rows.all(&column.filter);
