@@ -108,7 +108,20 @@ const ONLY_IN: &[(&str, &[&str])] = &[
         ],
     ),
     ("parquet", &["corun-datafusion", "corun-workloads", "lab-engine"]),
-    ("clap", &["corun-cli", "corun", "corun-sql", "corun-lab"]),
+    (
+        "clap",
+        &[
+            "corun-cli",
+            "corun",
+            "corun-sql",
+            "corun-lab",
+            // A suite's arguments are its own.
+            "lab-core",
+            "lab-cpu",
+            "lab-engine",
+            "lab-postgres",
+        ],
+    ),
     ("anyhow", &["corun-cli", "corun", "corun-sql", "corun-lab"]),
 ];
 

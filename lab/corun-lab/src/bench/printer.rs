@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
-use corun_cli::out;
+use corun_cli::{out, plain};
 use lab_core::row::{Label, Row, format_number};
 
 /// A terminal that is narrower than this gets blocks.
 const WIDE: usize = 132;
 /// Widths of a block's columns: who, metric, median; the spread follows.
-const BLOCK: [usize; 3] = [30, 20, 9];
+const BLOCK: [usize; 3] = [31, 18, 9];
 
 /// Prints rows. Columns of wide tables grow with their widest cell so far, because a suite runs for minutes.
 pub struct Printer {
@@ -59,7 +59,7 @@ impl Printer {
             Form::Wide => self.wide(row),
             Form::Blocks => self.block(row),
         };
-        self.case.clone_from(&row.case);
+        self.case = heading(row);
         let mut out = out::stdout();
         self.closed = out.write_all(text.as_bytes()).and_then(|()| out.flush()).err();
     }
@@ -93,12 +93,13 @@ impl Printer {
         line
     }
 
-    /// The case once, and a line below it: who, what, the median and the spread, and what is unusual.
+    /// The case once, and a line below it: who, what, the median and the spread; what is unusual below that.
     fn block(&self, row: &Row) -> String {
         let [_, who, metric, versus, ..] = row.cells();
-        let mut text = match self.case == row.case {
+        let case = heading(row);
+        let mut text = match self.case == case {
             true => String::new(),
-            false => format!("{}\n", row.case),
+            false => format!("{case}\n"),
         };
         let who = match versus.is_empty() {
             true => who,
@@ -109,32 +110,33 @@ impl Printer {
         if who.chars().count() > who_width {
             text += &format!("\n  {:<who_width$}", "");
         }
-        match (row.spread, row.label) {
-            (Some(spread), label) => {
+        text += &format!(" {metric:<metric_width$}");
+        match row.spread {
+            Some(spread) => {
                 let [least, median, most] = [spread.min, spread.median, spread.max].map(format_number);
-                let wrong = if row.answer_ok == Some(false) {
-                    " WRONG"
-                } else {
-                    ""
-                };
-                let simulated = if label == Label::Simulated {
-                    " simulated"
-                } else {
-                    ""
-                };
-                text += &format!(" {metric:<metric_width$} {median:>number_width$}");
+                text += &format!(" {median:>number_width$}");
                 if spread.n > 1 {
                     text += &format!("  {least}..{most}");
                 }
-                text += &format!("{simulated}{wrong}\n");
             }
-            (None, _) => {
-                let reason = row.text("reason");
-                text += &format!(" {metric:<metric_width$} unavailable\n");
-                text += &corun_cli::plain::paragraph("    ", reason);
-            }
+            None => text += " unavailable",
+        }
+        text += "\n";
+        if row.answer_ok == Some(false) {
+            text += "    WRONG ANSWER\n";
+        }
+        if let Some(reason) = row.parameter("reason") {
+            text += &plain::paragraph("    ", &reason.to_string());
         }
         text
+    }
+}
+
+/// What stands above the block of a row: its case, and how its numbers came about if they were not measured.
+fn heading(row: &Row) -> String {
+    match row.label {
+        Label::Simulated => format!("{}, simulated", row.case),
+        Label::Measured | Label::Unavailable => row.case.clone(),
     }
 }
 
@@ -171,7 +173,7 @@ mod tests {
         assert!(first.lines().any(|line| line.chars().count() > 80));
         let block = printer.block(&row);
         assert!(block.starts_with("sparse_16m_x_16m_hit100_t2\n  corun / datafusion_forced_hash"));
-        assert!(block.ends_with("WRONG\n"));
+        assert!(block.ends_with("WRONG ANSWER\n"));
         assert!(block.lines().all(|line| line.chars().count() <= 80), "{block}");
         printer.case.clone_from(&row.case);
         assert!(printer.block(&row).starts_with("  corun"));

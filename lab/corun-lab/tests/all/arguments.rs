@@ -50,7 +50,7 @@ fn wrong_arguments() {
     check_error(
         &corun(&["bench", "jion"]),
         2,
-        "invalid value 'jion'",
+        "there is no benchmark suite \"jion\"",
         "floor, join, ssb, tpch, memory-latency, llc",
     );
     check_error(
