@@ -98,7 +98,7 @@ pub struct Contest<'c, M> {
     pub controls: &'c [usize],
     /// What decides.
     pub metric: &'c MetricSpec<M>,
-    /// How many rounds. Warm-ups are the caller's.
+    /// How many rounds; those that warm up come first, without controls, and only their wrong answers count.
     pub plan: Plan,
 }
 
@@ -116,17 +116,30 @@ impl<M: Clone> Contest<'_, M> {
         };
         let controls = self.controls.iter().map(|side| (*side, again(side))).collect();
         let mut result = ContestResult { sides, controls };
-        let all = result.sides.len() + self.controls.len();
-        for round in 0..self.plan.repetitions {
-            self.round((0..all).collect(), round, &mut result, &mut turn);
+        for _ in 0..self.plan.warmups {
+            self.round((0..result.sides.len()).collect(), None, &mut result, &mut turn);
             progress.advance(1);
         }
+        let all = result.sides.len() + self.controls.len();
+        for round in 0..self.plan.repetitions {
+            self.round((0..all).collect(), Some(round), &mut result, &mut turn);
+            progress.advance(1);
+        }
+        self.go_on(result, turn)
+    }
+
+    /// The rounds after those of the plan: of comparisons that are not decided yet.
+    pub fn go_on(
+        &self,
+        mut result: ContestResult<M>,
+        mut turn: impl FnMut(usize, usize) -> Turn<M>,
+    ) -> ContestResult<M> {
         for round in self.plan.repetitions..self.plan.pairs_max {
             let near = self.undecided(&result);
             if near.is_empty() {
                 break;
             }
-            self.round(near, round, &mut result, &mut turn);
+            self.round(near, Some(round), &mut result, &mut turn);
         }
         result
     }
@@ -156,17 +169,18 @@ impl<M: Clone> Contest<'_, M> {
         failure.map_or(Ok(result), Err)
     }
 
-    /// Lets these go, each once: places among the sides, then among the controls.
+    /// Lets these go, each once: places among the sides, then among the controls. A round that warms up has no number.
     fn round(
         &self,
         mut order: Vec<usize>,
-        round: usize,
+        round: Option<usize>,
         result: &mut ContestResult<M>,
         turn: &mut impl FnMut(usize, usize) -> Turn<M>,
     ) {
-        order::shuffle(&mut order, self.plan.order_seed, self.name, round);
-        for side in result.all_mut() {
-            side.rounds.push(None);
+        let number = round.map_or(0, |round| self.plan.warmups + round);
+        order::shuffle(&mut order, self.plan.order_seed, self.name, number);
+        if round.is_some() {
+            result.all_mut().for_each(|side| side.rounds.push(None));
         }
         for index in order {
             let control = index.checked_sub(result.sides.len());
@@ -178,10 +192,12 @@ impl<M: Clone> Contest<'_, M> {
             if side.gone.is_some() {
                 continue;
             }
-            match turn(place, round) {
+            match turn(place, round.unwrap_or(0)) {
                 Ok((given, wrong)) => {
                     side.wrong = side.wrong.take().or(wrong);
-                    side.rounds[round] = Some(given);
+                    if let Some(round) = round {
+                        side.rounds[round] = Some(given);
+                    }
                 }
                 Err(gone) => {
                     for (_, control) in result.controls.iter_mut().filter(|(side, _)| *side == place) {

@@ -99,6 +99,8 @@ pub struct CaseRows<'c, M> {
     pub case: &'c str,
     /// The metrics.
     pub metrics: &'c [MetricSpec<M>],
+    /// Whether comparisons say by which metric they are.
+    pub compared: bool,
 }
 
 impl<M> CaseRows<'_, M> {
@@ -207,7 +209,11 @@ impl<M> CaseRows<'_, M> {
         let gone = both.iter().any(|side| side.gone.is_some());
         let ratios = metric.ratios(both[0], both[1]);
         let row = self.row(side, RATIO, "x", &ratios, ok).filter(|_| !gone)?;
-        Some((row.versus(versus).with("compared", metric.name), ratios))
+        let row = match self.compared {
+            true => row.with("compared", metric.name),
+            false => row,
+        };
+        Some((row.versus(versus), ratios))
     }
 }
 

@@ -25,6 +25,7 @@ pub fn emit(setup: &Setup, disk: Option<&str>, results: &Results, runner: &mut R
         suite: SUITE,
         case: &setup.name(),
         metrics: &metrics(setup),
+        compared: true,
     };
     let sides = engines.iter().zip(&rounds.sides);
     let sides: Vec<SideKeys> = sides

@@ -40,6 +40,7 @@ pub fn emit(setup: &Setup, results: &Results, runner: &mut Runner<'_>) {
         suite: SUITE,
         case: &setup.name(),
         metrics: &metrics(setup),
+        compared: true,
     };
     if let Some(wrong) = &rounds.sides[OFF].wrong {
         runner.fail(format!("{SUITE} {}: {wrong}", rows.case));

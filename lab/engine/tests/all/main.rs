@@ -7,4 +7,5 @@ mod record_answers;
 mod shared_cache;
 mod shared_cache_simulated;
 mod transactions;
+mod workload_suites;
 mod workloads;

@@ -159,6 +159,7 @@ fn emit(work: &Work<'_>, result: &ContestResult<Played>, runner: &mut Runner<'_>
         suite: SUITE,
         case: work.keys.case,
         metrics: &[SECONDS],
+        compared: true,
     };
     let sides: Vec<SideKeys> = work.sides.iter().map(|&spec| keys(work, spec)).collect();
     for (place, given) in result.sides.iter().enumerate() {

@@ -53,6 +53,7 @@ fn rows(case: &str) -> CaseRows<'_, Measured> {
         suite: SUITE,
         case,
         metrics: &METRICS,
+        compared: true,
     }
 }
 

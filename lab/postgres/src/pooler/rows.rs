@@ -32,6 +32,7 @@ pub fn emit<M>(
         suite: SUITE,
         case: &case.name(),
         metrics,
+        compared: true,
     };
     let sides: Vec<SideKeys> = specs.iter().map(|spec| keys(case, scale, spec)).collect();
     let verdict = runner.plan().claims();
@@ -52,6 +53,7 @@ pub fn missing(case: &Case, scale: usize, spec: &Spec, gone: &Gone, runner: &mut
         suite: SUITE,
         case: &case.name(),
         metrics: &METRICS,
+        compared: true,
     };
     rows.missing(&keys(case, scale, spec), gone, runner);
 }

@@ -1,0 +1,112 @@
+//! The suites `ssb` and `tpch` end to end on tiny data: the promised rows and keys, cases, and runs that go on.
+
+use corun_model::progress::Silent;
+use corun_workloads::{ssb, tpch};
+use lab_core::row::Row;
+use lab_core::suite::{self, Common, Suite, Threads};
+use lab_engine::suites::ssb::SsbArgs;
+use lab_engine::suites::tpch::TpchArgs;
+use lab_engine::suites::workload::WorkloadArgs;
+
+fn quick_with(threads: &[usize], case: Option<&str>) -> WorkloadArgs {
+    WorkloadArgs {
+        common: Common::quick(case),
+        threads: Threads {
+            threads: threads.to_vec(),
+        },
+        ..WorkloadArgs::default()
+    }
+}
+
+/// What ran before does not run again, and counts in the means.
+#[test]
+fn a_resumed_run_has_the_means_of_all_queries() {
+    let all = SsbArgs {
+        workload: quick_with(&[1], None),
+    };
+    let mut first: Vec<Row> = Vec::new();
+    suite::run(&all, &mut |row| first.push(row), &Silent).unwrap();
+    let mut rest = all.clone();
+    let recorded = first
+        .iter()
+        .filter(|row| row.case.starts_with("q1.") || row.case.starts_with("q2."));
+    rest.workload.common.recorded = recorded.cloned().collect();
+    let mut second: Vec<Row> = Vec::new();
+    suite::run(&rest, &mut |row| second.push(row), &Silent).unwrap();
+    assert!(
+        second
+            .iter()
+            .all(|row| !row.case.starts_with("q1.") && !row.case.starts_with("q2."))
+    );
+    let mean = |row: &&Row| row.case.starts_with("geomean_all");
+    let mean = second
+        .iter()
+        .find(mean)
+        .and_then(|row| row.spread)
+        .expect("a mean");
+    assert_eq!(mean.n, ssb::QUERIES.len());
+}
+
+/// The suites end to end at the quick scale: right answers, the promised rows and keys.
+#[test]
+fn quick_suites_are_right_and_complete() {
+    let workload = WorkloadArgs {
+        full: true,
+        ..quick_with(&[1, 2], None)
+    };
+    let ssb = SsbArgs {
+        workload: workload.clone(),
+    };
+    let tpch = TpchArgs { workload };
+    for (suite, queries) in [
+        (Suite::Ssb, ssb::QUERIES.len()),
+        (Suite::Tpch, tpch::QUERIES.len()),
+    ] {
+        let mut rows: Vec<Row> = Vec::new();
+        let sink = &mut |row| rows.push(row);
+        let outcome = match suite {
+            Suite::Ssb => suite::run(&ssb, sink, &Silent),
+            _ => suite::run(&tpch, sink, &Silent),
+        }
+        .unwrap();
+        assert!(outcome.is_ok(), "{:?}", outcome.failures);
+        // In memory and from files, with one and two partitions.
+        let passes = 4;
+        let count = |metric: &str| rows.iter().filter(|row| row.metric == metric).count();
+        assert_eq!(count("ms"), passes * queries * 2);
+        // Against DataFusion, the A/A control, and two geometric means a pass.
+        assert_eq!(count("ratio"), passes * (queries * 2 + 2));
+        for row in &rows {
+            let json: serde_json::Value = serde_json::from_str(&row.to_json()).unwrap();
+            for key in [
+                "engine",
+                "query",
+                "scale_factor",
+                "partitions",
+                "label",
+                "answer_ok",
+            ] {
+                assert!(json.get(key).is_some(), "{key} in {json}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_case_selects_queries_and_an_unknown_one_is_a_usage_error() {
+    let case = |case: &str| SsbArgs {
+        workload: quick_with(&[1], Some(case)),
+    };
+    let mut cases: Vec<String> = Vec::new();
+    suite::run(&case("q1.2_"), &mut |row: Row| cases.push(row.case), &Silent).unwrap();
+    cases.dedup();
+    assert_eq!(cases, ["q1.2_sf0.01_p1"]);
+    assert!(
+        suite::run(&case("q9"), &mut |_| {}, &Silent)
+            .unwrap_err()
+            .is_usage()
+    );
+    let mut args = case("q1.1");
+    args.workload.scale = Some(0.0);
+    assert!(suite::run(&args, &mut |_| {}, &Silent).unwrap_err().is_usage());
+}
