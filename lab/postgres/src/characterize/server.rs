@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use crate::pooler::account::{Account, passable};
-use crate::pooler::bed::owned;
 use crate::pooler::failed;
+use crate::pooler::fixture::owned;
 use crate::pooler::guarded::{Signal, command, with_settings};
 use crate::pooler::postgres::{Postgres, Programs, Setup};
 use crate::pooler::{DATABASE, USER};

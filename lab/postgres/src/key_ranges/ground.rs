@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::pooler::account::{Account, passable};
 use crate::pooler::address::short_enough;
-use crate::pooler::bed::{Found, ours, owned};
+use crate::pooler::fixture::{Found, ours, owned};
 use crate::pooler::postgres::{Postgres, Programs, Setup};
 use lab_core::error::BenchError;
 use lab_core::scratch::Scratch;

@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::address::Address;
-use super::bed::Bed;
 use super::case::Case;
 use super::client::{Client, Stream, message, parsed};
 use super::contest::{Compared, seconds};
+use super::fixture::Fixture;
 use super::pgbench::{self, Duty, GRACE, Load, Protocol, Script};
 use super::rows;
 use super::sides::{Kind, Side, Spec, standard};
@@ -243,7 +243,7 @@ const METRICS: [MetricSpec<Measured>; 8] = [
 pub fn run(
     case: &Case,
     attack: Attack,
-    bed: &Bed,
+    fixture: &Fixture,
     quick: bool,
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
@@ -254,8 +254,8 @@ pub fn run(
         Kind::PgBouncer { .. } => spec.name == "pgbouncer_current",
         Kind::Corun(_) | Kind::Before(_) => true,
     };
-    let specs: Vec<Spec> = standard(bed).into_iter().filter(wanted).collect();
-    let start = |spec: &Spec| Side::start(spec.clone(), bed, case.transport, 1);
+    let specs: Vec<Spec> = standard(fixture).into_iter().filter(wanted).collect();
+    let start = |spec: &Spec| Side::start(spec.clone(), fixture, case.transport, 1);
     let mut sides: Vec<Side> = specs.iter().map(start).collect();
     let known = sides.iter().map(|side| SideResult {
         wrong: side.wrong.clone(),
@@ -277,22 +277,30 @@ pub fn run(
         metric: &METRICS[0],
         plan,
     };
-    let folder = bed.folder("pgbench")?;
+    let folder = fixture.folder("pgbench")?;
     let progress = runner.progress();
     progress.begin(&format!("proxy {}", case.name()), plan.repetitions as u64);
     let result = contest.run(known, progress, |place, round| {
-        let turn = turn(case, attack, bed, &mut sides[place], &folder, quick, round);
+        let turn = turn(case, attack, fixture, &mut sides[place], &folder, quick, round);
         turn.map_err(|error| sides[place].spec.gone(error.in_one_line()))
     });
     progress.end();
-    rows::emit(case, bed.scale(), &specs, &compared, &METRICS, &result, runner);
+    rows::emit(
+        case,
+        fixture.scale(),
+        &specs,
+        &compared,
+        &METRICS,
+        &result,
+        runner,
+    );
     Ok(())
 }
 
 fn turn(
     case: &Case,
     attack: Attack,
-    bed: &Bed,
+    fixture: &Fixture,
     side: &mut Side,
     folder: &Path,
     quick: bool,
@@ -310,7 +318,7 @@ fn turn(
     };
     let others = || {
         pgbench::run(
-            &bed.programs().path("pgbench"),
+            &fixture.programs().path("pgbench"),
             &load,
             &address,
             round + 1,
@@ -357,7 +365,7 @@ fn turn(
         cpu_ms,
         growth_bytes: peak.zip(memory).map(|(peak, before)| peak - before),
     };
-    side.compare(bed, 1);
+    side.compare(fixture, 1);
     match side.gone() {
         Some(Gone::Failed(why) | Gone::Unavailable(why)) => Err(failed("attack", why.clone())),
         None => Ok((measured, side.wrong.clone())),

@@ -10,8 +10,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::bed::Bed;
 use super::case::{Case, Work};
+use super::fixture::Fixture;
 use super::pgbench::{self, Load, Script};
 use super::rows::METRICS;
 use super::sides::{Kind, Side, Spec};
@@ -72,7 +72,7 @@ pub fn seconds(quick: bool, clients: usize) -> usize {
 /// When files cannot be written or the server is gone. What a side failed at is in its result.
 pub fn run(
     case: &Case,
-    bed: &Bed,
+    fixture: &Fixture,
     sides: &mut [Side],
     compared: &Compared,
     quick: bool,
@@ -81,7 +81,7 @@ pub fn run(
 ) -> Result<ContestResult<Measured>, BenchError> {
     let script = match case.work {
         Work::Transfers => Script::TpcB,
-        Work::Mixed(literals) => Script::Files(bed.scripts(literals)?),
+        Work::Mixed(literals) => Script::Files(fixture.scripts(literals)?),
         Work::Select | Work::Storm | Work::Idle | Work::Attacked(_) => Script::SelectOnly,
     };
     let known = sides.iter().map(|side| SideResult {
@@ -93,7 +93,7 @@ pub fn run(
         rounds: Vec::new(),
     });
     let known = known.collect();
-    let folder = bed.folder("pgbench")?;
+    let folder = fixture.folder("pgbench")?;
     let load = Load {
         script,
         protocol: case.protocol,
@@ -117,13 +117,14 @@ pub fn run(
             std::thread::sleep(Duration::from_millis(200 + case.clients as u64));
         }
         let side = &mut sides[place];
-        measure(case, bed, &load, &folder, side, round).map_err(|error| side.spec.gone(error.in_one_line()))
+        measure(case, fixture, &load, &folder, side, round)
+            .map_err(|error| side.spec.gone(error.in_one_line()))
     });
     progress.end();
     // Every side's answers once more: load may have left something behind in it.
     for (side, given) in sides.iter_mut().zip(&mut result.sides) {
         if given.gone.is_none() {
-            side.compare(bed, 1);
+            side.compare(fixture, 1);
             given.wrong = given.wrong.take().or_else(|| side.wrong.clone());
             given.gone = side.gone().cloned();
         }
@@ -133,24 +134,24 @@ pub fn run(
 
 fn measure(
     case: &Case,
-    bed: &Bed,
+    fixture: &Fixture,
     load: &Load,
     folder: &Path,
     side: &mut Side,
     round: usize,
 ) -> Result<(Measured, Option<String>), BenchError> {
     let books = match case.work {
-        Work::Transfers => Some(Books::open(&mut bed.postgres().client()?)?),
+        Work::Transfers => Some(Books::open(&mut fixture.postgres().client()?)?),
         _ => None,
     };
     let before = side.cpu_us();
-    let program = bed.programs().path("pgbench");
+    let program = fixture.programs().path("pgbench");
     let turn = pgbench::run(&program, load, side.address()?, round + 1, folder);
     // A pooler that has ended says more than what its clients saw of that.
     side.alive()?;
     let (turn, after) = (turn?, side.cpu_us());
     let wrong = match books {
-        Some(books) => books.close(&mut bed.postgres().client()?, turn.transactions)?,
+        Some(books) => books.close(&mut fixture.postgres().client()?, turn.transactions)?,
         None => None,
     };
     let used = before.zip(after).map(|(before, after)| after - before);

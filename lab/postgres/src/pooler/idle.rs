@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::SUITE;
-use super::bed::Bed;
 use super::case::Case;
 use super::client::Client;
+use super::fixture::Fixture;
 use super::rows::missing;
 use super::sides::{Kind, Side, Spec, standard};
 use lab_core::contest::Gone;
@@ -40,7 +40,7 @@ struct Taken {
 ///
 /// # Errors
 /// When this process may not have that many connections.
-pub fn run(case: &Case, bed: &Bed, quick: bool, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+pub fn run(case: &Case, fixture: &Fixture, quick: bool, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     allow_files(case.clients + OTHER_FILES)?;
     // Memory hardly varies, and each round starts every pooler anew.
     let rounds = if quick {
@@ -53,7 +53,7 @@ pub fn run(case: &Case, bed: &Bed, quick: bool, runner: &mut Runner<'_>) -> Resu
         Kind::PgBouncer { processes, .. } => *processes == 1 && spec.pool == super::sides::POOL,
         Kind::Corun(_) | Kind::Before(_) => true,
     };
-    let specs: Vec<Spec> = standard(bed).into_iter().filter(wanted).collect();
+    let specs: Vec<Spec> = standard(fixture).into_iter().filter(wanted).collect();
     let mut taken: Vec<Vec<Taken>> = vec![Vec::new(); specs.len()];
     let mut gone: Vec<Option<Gone>> = vec![None; specs.len()];
     runner
@@ -62,7 +62,7 @@ pub fn run(case: &Case, bed: &Bed, quick: bool, runner: &mut Runner<'_>) -> Resu
     for _ in 0..rounds {
         for (index, spec) in specs.iter().enumerate() {
             if gone[index].is_none() {
-                match measure(case, bed, spec) {
+                match measure(case, fixture, spec) {
                     Ok(found) => taken[index].push(found),
                     Err(why) => gone[index] = Some(why),
                 }
@@ -71,12 +71,12 @@ pub fn run(case: &Case, bed: &Bed, quick: bool, runner: &mut Runner<'_>) -> Resu
         }
     }
     runner.progress().end();
-    emit(case, bed.scale(), &specs, &taken, &gone, runner);
+    emit(case, fixture.scale(), &specs, &taken, &gone, runner);
     Ok(())
 }
 
-fn measure(case: &Case, bed: &Bed, spec: &Spec) -> Result<Taken, Gone> {
-    let mut side = Side::start(spec.clone(), bed, case.transport, 1);
+fn measure(case: &Case, fixture: &Fixture, spec: &Spec) -> Result<Taken, Gone> {
+    let mut side = Side::start(spec.clone(), fixture, case.transport, 1);
     if let Some(gone) = side.gone() {
         return Err(gone.clone());
     }

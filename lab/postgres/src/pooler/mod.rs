@@ -1,6 +1,6 @@
 //! What the `proxy` suite is made of: PostgreSQL asked directly, through PgBouncer and through `corun proxy`.
 //!
-//! Order of calls: [`bed::Bed`] starts a PostgreSQL of its own and fills it; [`sides`] starts the poolers in front of it, each with
+//! Order of calls: [`fixture::Fixture`] starts a PostgreSQL of its own and fills it; [`sides`] starts the poolers in front of it, each with
 //! configuration that is the same in what both have; [`check`] compares what every statement gives through a side with what it gives
 //! directly; [`contest`] lets the sides take turns under [`pgbench`]'s load; [`rows`] tells what came out. [`idle`] counts the memory of
 //! clients that do nothing, [`attacked`] what one client can take from others.
@@ -11,12 +11,12 @@
 pub mod account;
 pub mod address;
 pub mod attacked;
-pub mod bed;
 pub mod case;
 pub mod check;
 pub mod client;
 pub mod configuration;
 pub mod contest;
+pub mod fixture;
 pub mod guarded;
 pub mod idle;
 pub mod pgbench;

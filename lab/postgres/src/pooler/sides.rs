@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::address::{Address, Transport, free_port, short_enough};
-use super::bed::{Bed, Found};
 use super::check::{self, Extent};
 use super::client::Client;
 use super::configuration::{self, Corun, PgBouncer, Pooler};
+use super::fixture::{Fixture, Found};
 use super::guarded::{Guarded, Signal, command};
 use super::pgbench::Protocol;
 use super::{failed, pgbouncer};
@@ -57,7 +57,7 @@ pub struct Spec {
 }
 
 /// The sides of a case in which poolers are as users have them.
-pub fn standard(bed: &Bed) -> Vec<Spec> {
+pub fn standard(fixture: &Fixture) -> Vec<Spec> {
     let bouncer = |name: &str, program: &Found<pgbouncer::Program>, processes, pool| Spec {
         name: name.to_owned(),
         kind: Kind::PgBouncer {
@@ -71,15 +71,15 @@ pub fn standard(bed: &Bed) -> Vec<Spec> {
         kind: Kind::Direct,
         pool: 0,
     }];
-    if bed.peers() {
+    if fixture.peers() {
         all.extend([
-            bouncer("pgbouncer", bed.packaged(), 1, POOL),
-            bouncer("pgbouncer_x2", bed.packaged(), 2, POOL),
-            bouncer("pgbouncer_pool20", bed.packaged(), 1, POOL_OF_PGBOUNCER),
-            bouncer("pgbouncer_current", bed.current(), 1, POOL),
+            bouncer("pgbouncer", fixture.packaged(), 1, POOL),
+            bouncer("pgbouncer_x2", fixture.packaged(), 2, POOL),
+            bouncer("pgbouncer_pool20", fixture.packaged(), 1, POOL_OF_PGBOUNCER),
+            bouncer("pgbouncer_current", fixture.current(), 1, POOL),
         ]);
     }
-    if bed.before().is_some() {
+    if fixture.before().is_some() {
         all.push(Spec {
             kind: Kind::Before(Corun::DEFAULT),
             ..corun(format!("{CORUN}_before"), Corun::DEFAULT)
@@ -98,9 +98,9 @@ fn corun(name: String, own: Corun) -> Spec {
 }
 
 /// The sides of a case of many shapes: the server, PgBouncer, and corun in all its ways, first with all of them off.
-pub fn mixed(bed: &Bed) -> Vec<Spec> {
+pub fn mixed(fixture: &Fixture) -> Vec<Spec> {
     let wanted = |spec: &Spec| matches!(spec.name.as_str(), "direct" | pgbouncer::PEER);
-    let mut all: Vec<Spec> = standard(bed).into_iter().filter(wanted).collect();
+    let mut all: Vec<Spec> = standard(fixture).into_iter().filter(wanted).collect();
     for cohorts in ["off", "on", "auto"] {
         for auto_prepare in ["off", "exact", "parameterize"] {
             let own = Corun {
@@ -212,31 +212,31 @@ pub struct Side {
 
 impl Side {
     /// Starts it and compares its answers with the server's. What fails is kept, for its rows.
-    pub fn start(spec: Spec, bed: &Bed, transport: Transport, values: usize) -> Side {
+    pub fn start(spec: Spec, fixture: &Fixture, transport: Transport, values: usize) -> Side {
         let running = match (&spec.kind, spec.lacks(Protocol::Simple, transport)) {
             (_, Some(reason)) => Err(Gone::Unavailable(reason)),
-            (Kind::Corun(_), None) if bed.corun().is_err() => {
-                Err(Gone::Unavailable(bed.corun().clone().err().unwrap_or_default()))
-            }
-            _ => run(&spec, bed, transport).map_err(|error| spec.gone(error.in_one_line())),
+            (Kind::Corun(_), None) if fixture.corun().is_err() => Err(Gone::Unavailable(
+                fixture.corun().clone().err().unwrap_or_default(),
+            )),
+            _ => run(&spec, fixture, transport).map_err(|error| spec.gone(error.in_one_line())),
         };
         let mut side = Side {
             spec,
             wrong: None,
             running,
         };
-        side.compare(bed, values);
+        side.compare(fixture, values);
         side
     }
 
     /// Compares its answers with the server's own.
-    pub fn compare(&mut self, bed: &Bed, values: usize) {
+    pub fn compare(&mut self, fixture: &Fixture, values: usize) {
         let Ok(running) = &self.running else { return };
         let extent = Extent {
             values,
             prepared: self.spec.prepares(),
         };
-        match check::statements(bed.postgres().address(), &running.address, extent) {
+        match check::statements(fixture.postgres().address(), &running.address, extent) {
             Ok(difference) => self.wrong = self.wrong.take().or(difference),
             Err(error) => self.running = Err(self.spec.gone(error.in_one_line())),
         }
@@ -288,15 +288,15 @@ impl Side {
     }
 }
 
-fn run(spec: &Spec, bed: &Bed, transport: Transport) -> Result<Running, BenchError> {
-    let server = bed.postgres().address().over(transport);
+fn run(spec: &Spec, fixture: &Fixture, transport: Transport) -> Result<Running, BenchError> {
+    let server = fixture.postgres().address().over(transport);
     if spec.kind == Kind::Direct {
         return Ok(Running {
             address: server,
             processes: Vec::new(),
         });
     }
-    let folder = bed.server_folder(&format!("{}-{}", spec.name, transport.as_str()))?;
+    let folder = fixture.server_folder(&format!("{}-{}", spec.name, transport.as_str()))?;
     short_enough(&folder)?;
     let address = Address {
         transport,
@@ -323,7 +323,7 @@ fn run(spec: &Spec, bed: &Bed, transport: Transport) -> Result<Running, BenchErr
             let file = folder.join("pgbouncer.ini");
             write(&file, &configuration::pgbouncer(&pooler, own))?;
             let start = |number: usize| {
-                let mut command = command(&program.path, bed.account(), Signal::Terminate);
+                let mut command = command(&program.path, fixture.account(), Signal::Terminate);
                 command.arg(&file);
                 let words = folder.join(format!("words-{number}"));
                 Guarded::start(command, pgbouncer::PEER, Signal::Terminate, words)
@@ -331,15 +331,15 @@ fn run(spec: &Spec, bed: &Bed, transport: Transport) -> Result<Running, BenchErr
             (0..*processes).map(start).collect::<Result<Vec<_>, _>>()?
         }
         Kind::Corun(own) | Kind::Before(own) => {
-            let before = bed.before().filter(|_| spec.kind == Kind::Before(*own));
+            let before = fixture.before().filter(|_| spec.kind == Kind::Before(*own));
             let program = before
-                .unwrap_or(bed.corun())
+                .unwrap_or(fixture.corun())
                 .as_ref()
                 .map_err(|reason| failed(CORUN, reason.clone()))?;
             let file = folder.join("corun.toml");
             write(&file, &configuration::corun(&pooler, *own))?;
             // Terminated, it would wait for its clients.
-            let mut command = command(program, bed.account(), Signal::Quit);
+            let mut command = command(program, fixture.account(), Signal::Quit);
             command.args(["proxy", "--config"]).arg(&file);
             let words = folder.join("words");
             vec![Guarded::start(command, CORUN, Signal::Quit, words)?]

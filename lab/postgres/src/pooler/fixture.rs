@@ -1,4 +1,4 @@
-//! [`Bed`]: everything the sides of a comparison share: the server with its data, the programs, a folder for files.
+//! [`Fixture`]: everything the sides of a comparison share: the server with its data, the programs, a folder for files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,8 +19,8 @@ const CORUN: &str = "corun";
 /// A program to put in front of the server, or why there is none.
 pub type Found<P> = Result<P, String>;
 
-/// The test bed. Fields end in this order: the server before its folder.
-pub struct Bed {
+/// The test fixture. Fields end in this order: the server before its folder.
+pub struct Fixture {
     postgres: Postgres,
     programs: Programs,
     account: Option<Account>,
@@ -33,7 +33,7 @@ pub struct Bed {
     scratch: Scratch,
 }
 
-impl Bed {
+impl Fixture {
     /// Starts the server with 100,000 accounts for each of `scale`, and looks for what can stand in front of it. `corun` is the program
     /// to measure; without one it is the one beside this one. `before` is an earlier one to compare it with.
     ///
@@ -45,7 +45,7 @@ impl Bed {
         corun: Option<&Path>,
         before: Option<&Path>,
         peers: bool,
-    ) -> Result<Bed, BenchError> {
+    ) -> Result<Fixture, BenchError> {
         let account = Account::for_servers()?;
         let scratch = Scratch::named("corun-proxy-", None)?;
         passable(scratch.path())?;
@@ -73,7 +73,7 @@ impl Bed {
                     })),
                 }
             };
-        Ok(Bed {
+        Ok(Fixture {
             packaged: bouncer(pgbouncer::Program::packaged(), "pgbouncer")?,
             current: bouncer(pgbouncer::Program::current(), "pgbouncer-current")?,
             corun: ours(corun, &kept.join(CORUN))?,
