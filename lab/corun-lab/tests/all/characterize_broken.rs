@@ -180,7 +180,7 @@ fn a_server_that_dies_is_an_error_and_what_was_known_stays() {
 fn a_database_that_is_not_there_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = server();
-    let wrong = format!("{} dbname=no_such_shop", &server.conninfo);
+    let wrong = format!("{} dbname=no_such_shop", server.conninfo);
     let run = corun(&[
         "characterize",
         "--dsn",
@@ -210,9 +210,9 @@ fn wrong_input_is_refused_before_an_earlier_run_is_touched() {
     let (empty, missing) = (empty.to_str().expect("a name"), "/no/such/file.sql");
     for out in [&earlier, &fresh] {
         for (dsn, more) in [
-            (&server.conninfo, vec!["--sql", missing]),
-            (&server.conninfo, vec!["--sql", empty]),
-            (&server.conninfo, vec!["--workload", "uss"]),
+            (server.conninfo.as_str(), vec!["--sql", missing]),
+            (server.conninfo.as_str(), vec!["--sql", empty]),
+            (server.conninfo.as_str(), vec!["--workload", "uss"]),
             ("host=/no/such/folder", vec!["--workload", "uss", "--load"]),
         ] {
             let out = out.to_str().expect("a name");
@@ -241,7 +241,7 @@ fn a_missing_grant_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = server();
     server.ask("create role \"some one\" login").expect("a role");
-    let dsn = format!("{} user='some one'", &server.conninfo);
+    let dsn = format!("{} user='some one'", server.conninfo);
     let sql = folder.path().join("own.sql");
     std::fs::write(&sql, "select 1;").expect("written");
     let out = folder.path().join("out");
