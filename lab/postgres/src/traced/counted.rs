@@ -1,30 +1,28 @@
-//! [`Backend`]: PostgreSQL's stand-alone backend run over a list of statements, natively or under one of valgrind's tools.
+//! [`CountedBackend`]: PostgreSQL's stand-alone backend run over a list of statements, natively or under one of valgrind's tools.
 //!
 //! Statements come from a file and answers go to one, so that nobody has to talk to it. It reads them with `-j`: a statement ends with a
 //! semicolon and an empty line, and may itself have lines and comments.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::failed;
-use crate::key_ranges_simulated::backend::QUIET;
-use crate::pooler::account::{Account, passable};
-use crate::pooler::guarded::{Signal, command, last_line};
-use crate::pooler::postgres::Programs;
+use super::{PEER, PROMPT, stand_alone};
+use crate::fixture::account::{Account, passable};
+use crate::fixture::cluster::Programs;
+use crate::fixture::guarded::last_line;
+use crate::fixture::{self, write};
 use lab_core::error::BenchError;
 
-/// What it writes when it waits for a statement.
-const PROMPT: &str = "backend> ";
 /// Longest native run, and longest run under valgrind unless another time is given.
 const WITHIN: Duration = Duration::from_secs(600);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Largest output of valgrind that is read.
 const OUTPUT_MAX: u64 = 1 << 30;
-/// Settings besides [`QUIET`]: buffers that hold the simulated tables; errors are written.
+/// Settings besides [`super::QUIET`]: buffers that hold the simulated tables; errors are written.
 const SETTINGS: &[&str] = &[
     "shared_buffers=128MB",
     "max_connections=20",
@@ -34,17 +32,16 @@ const SETTINGS: &[&str] = &[
 ];
 
 /// What runs, and where its files go.
-pub struct Backend {
+pub struct CountedBackend {
     programs: Programs,
     data: PathBuf,
     account: Option<Account>,
-    database: String,
     /// Removed when dropped.
     folder: TempDir,
     within: Duration,
 }
 
-impl Backend {
+impl CountedBackend {
     /// One on a data folder that no server runs on; its own files go below `scratch` and are removed with it.
     ///
     /// # Errors
@@ -53,9 +50,8 @@ impl Backend {
         programs: &Programs,
         data: &Path,
         account: Option<Account>,
-        database: &str,
         scratch: &Path,
-    ) -> Result<Backend, BenchError> {
+    ) -> Result<CountedBackend, BenchError> {
         let folder = tempfile::Builder::new()
             .prefix("simulated")
             .tempdir_in(scratch)
@@ -69,11 +65,10 @@ impl Backend {
             passable(scratch)?;
             account.own(folder.path())?;
         }
-        let backend = Backend {
+        let backend = CountedBackend {
             programs: programs.clone(),
             data: data.to_path_buf(),
             account,
-            database: database.to_owned(),
             folder,
             within: WITHIN,
         };
@@ -83,8 +78,8 @@ impl Backend {
 
     /// The same with another longest time of a run.
     #[must_use]
-    pub fn within(self, within: Duration) -> Backend {
-        Backend { within, ..self }
+    pub fn within(self, within: Duration) -> CountedBackend {
+        CountedBackend { within, ..self }
     }
 
     /// Runs statements as they are: their answers.
@@ -95,14 +90,13 @@ impl Backend {
         if statements.is_empty() {
             return Ok(Vec::new());
         }
-        let command = command(self.programs.path("postgres"), self.account, Signal::Quit);
-        self.run(command, statements, WITHIN)
+        self.run(&[], statements, WITHIN)
     }
 
     /// Runs statements under a tool of valgrind: the tool's output file and the answers.
     ///
     /// # Errors
-    /// As [`Backend::native`], and when the tool writes nothing.
+    /// As [`CountedBackend::native`], and when the tool writes nothing.
     pub fn under(
         &self,
         tool: &str,
@@ -110,19 +104,17 @@ impl Backend {
         statements: &[String],
     ) -> Result<(String, Vec<String>), BenchError> {
         let output = self.folder.path().join("output");
-        let mut command = command("valgrind", self.account, Signal::Quit);
-        command
-            .arg(format!("--tool={tool}"))
+        let file =
+            |option: &str, name: &str| format!("--{option}={}", self.folder.path().join(name).display());
+        let mut tool_arguments = vec![
+            format!("--tool={tool}"),
             // Nobody debugs it; without this it makes files where others may not write.
-            .arg("--vgdb=no")
-            .arg(format!(
-                "--log-file={}",
-                self.folder.path().join("valgrind").display()
-            ))
-            .arg(format!("--{tool}-out-file={}", output.display()))
-            .args(arguments)
-            .arg(self.programs.path("postgres"));
-        let answers = self.run(command, statements, self.within)?;
+            "--vgdb=no".to_owned(),
+            file("log-file", "valgrind"),
+            file(&format!("{tool}-out-file"), "output"),
+        ];
+        tool_arguments.extend_from_slice(arguments);
+        let answers = self.run(&tool_arguments, statements, self.within)?;
         let io = |source| BenchError::io(format!("could not read what {tool} counted"), source);
         let bytes = std::fs::metadata(&output).map_err(io)?.len();
         if bytes > OUTPUT_MAX {
@@ -138,20 +130,15 @@ impl Backend {
 
     fn run(
         &self,
-        mut command: Command,
+        tool: &[String],
         statements: &[String],
         within: Duration,
     ) -> Result<Vec<String>, BenchError> {
         self.at_rest()?;
-        command.arg("--single").arg("-j").arg("-D").arg(&self.data);
-        for setting in QUIET.iter().chain(SETTINGS) {
-            command.args(["-c", setting]);
-        }
-        command.arg(&self.database);
         let file = |name: &str| self.folder.path().join(name);
         let io = |source| BenchError::io("could not write the stand-alone backend's files", source);
-        std::fs::write(file("statements"), script(statements)).map_err(io)?;
-        let mut child = command
+        write(&file("statements"), script(statements))?;
+        let mut child = stand_alone(&self.programs, &self.data, self.account, tool, &["-j"], SETTINGS)
             .current_dir(self.folder.path())
             .stdin(File::open(file("statements")).map_err(io)?)
             .stdout(Stdio::from(File::create(file("answers")).map_err(io)?))
@@ -232,6 +219,10 @@ impl Backend {
     }
 }
 
+fn failed(reason: impl Into<String>) -> BenchError {
+    fixture::failed(PEER, reason)
+}
+
 /// Statements as `-j` wants them: each followed by a semicolon and an empty line, and none within.
 fn script(statements: &[String]) -> String {
     statements.iter().fold(String::new(), |mut script, statement| {
@@ -283,7 +274,7 @@ mod tests {
         let data = folder.path().join("data");
         let backend = |data: &Path| {
             let programs = Programs::find().ok()?;
-            Some(Backend::new(&programs, data, None, "postgres", folder.path()).map(drop))
+            Some(CountedBackend::new(&programs, data, None, folder.path()).map(drop))
         };
         let Some(missing) = backend(&data) else {
             return;

@@ -1,5 +1,6 @@
 //! Shares are those of TPC-W's browsing mix, and a word is chosen by branches with one statement.
 
+use super::super::interactions::{BEST_SELLERS, place_of};
 use super::*;
 
 #[test]

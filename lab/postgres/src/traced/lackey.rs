@@ -8,7 +8,7 @@
 //! A statement is over when the prompt has come, the process sleeps (it waits for the next statement), and no more accesses have come
 //! for a while. Nothing is stored but what the sinks that are handed in keep.
 //!
-//! Not here: what is traced; see [`super::trace`] and [`crate::heavy_queue::sim`].
+//! Not here: what is traced; see [`crate::key_ranges_simulated::trace`] and [`crate::heavy_queue::sim`].
 
 use std::fs::File as SystemFile;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -23,16 +23,14 @@ use std::time::{Duration, Instant};
 use corun_cachesim::llc::filtered::Filter;
 use corun_cachesim::private_caches::lackey::{Memory, Tape};
 
-use crate::pooler::account::Account;
-use crate::pooler::guarded::{Signal, command};
-use crate::pooler::postgres::Programs;
+use super::{PEER, PROMPT, stand_alone, values};
+use crate::fixture;
+use crate::fixture::account::Account;
+use crate::fixture::cluster::Programs;
 use lab_core::error::BenchError;
 
-const PEER: &str = "postgres under valgrind";
 /// A buffer's descriptor: the tag, space, database, file, fork and page, is the first five words of 64 bytes (PostgreSQL 10 to 18).
 const DESCRIPTOR_BYTES: usize = 64;
-/// What the stand-alone backend says when it waits.
-const PROMPT: &[u8] = b"backend> ";
 /// Longest wait for an answer. Starting takes minutes: every access of it is written out.
 const PATIENCE: Duration = Duration::from_secs(1800);
 /// How long no access must come before a statement is over.
@@ -40,29 +38,6 @@ const SILENCE: Duration = Duration::from_millis(40);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Most bytes of an answer.
 const ANSWER_MAX: usize = 16 << 20;
-/// What every stand-alone backend runs with: nothing that waits for a disk or works beside it.
-pub const QUIET: &[&str] = &[
-    "fsync=off",
-    "synchronous_commit=off",
-    "full_page_writes=off",
-    "wal_level=minimal",
-    "max_wal_senders=0",
-    "autovacuum=off",
-    "jit=off",
-    "max_parallel_workers_per_gather=0",
-];
-/// Settings besides: few buffers, so that starting is short; plans as for many executions, and nested loops, as paper 004 says of
-/// Best Seller.
-pub const SETTINGS: &[&str] = &[
-    "shared_buffers=64MB",
-    "max_connections=100",
-    "plan_cache_mode=force_generic_plan",
-    "enable_hashjoin=off",
-    "enable_mergejoin=off",
-    "enable_seqscan=off",
-    "log_min_messages=fatal",
-];
-
 /// What one buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
@@ -121,61 +96,20 @@ impl<S: Sink> Drop for Backend<S> {
     }
 }
 
-fn failed(reason: String) -> BenchError {
-    BenchError::Peer { peer: PEER, reason }
-}
-
-/// That valgrind is installed.
-///
-/// # Errors
-/// When it is not; the text says how to get it.
-pub fn valgrind() -> Result<(), BenchError> {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&folders).any(|folder| folder.join("valgrind").is_file());
-    match found {
-        true => Ok(()),
-        false => Err(failed(
-            "valgrind is not installed; scripts/bootstrap --peers installs it".to_owned(),
-        )),
-    }
-}
-
-/// The stand-alone backend's command, under lackey or by itself, with these settings and [`QUIET`].
-pub fn stand_alone(
-    programs: &Programs,
-    data: &Path,
-    account: Option<Account>,
-    settings: &[&str],
-    traced: bool,
-) -> std::process::Command {
-    let postgres = programs.path("postgres");
-    let mut command = if traced {
-        let mut command = command("valgrind", account, Signal::Quit);
-        command.args(["--tool=lackey", "--trace-mem=yes"]).arg(postgres);
-        command
-    } else {
-        command(postgres, account, Signal::Quit)
-    };
-    command.arg("--single").arg("-D").arg(data);
-    for setting in QUIET.iter().chain(settings) {
-        command.args(["-c", setting]);
-    }
-    command.arg("postgres");
-    command
+fn failed(reason: impl Into<String>) -> BenchError {
+    fixture::failed(PEER, reason)
 }
 
 impl<S: Sink> Backend<S> {
     /// Starts it on a data folder that no server runs on.
-    ///
-    /// # Errors
-    /// When valgrind or PostgreSQL cannot be started.
     pub fn start(
         programs: &Programs,
         data: &Path,
         account: Option<Account>,
         settings: &[&str],
     ) -> Result<Backend<S>, BenchError> {
-        let mut child = stand_alone(programs, data, account, settings, true)
+        let tool = ["--tool=lackey", "--trace-mem=yes"].map(str::to_owned);
+        let mut child = stand_alone(programs, data, account, &tool, &[], settings)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -183,7 +117,7 @@ impl<S: Sink> Backend<S> {
             .map_err(|error| failed(format!("could not be started: {error}")))?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-            return Err(failed("has no pipes".to_owned()));
+            return Err(failed("has no pipes"));
         };
         let shared: Arc<Shared<S>> = Arc::new(Shared {
             lines: AtomicU64::new(0),
@@ -222,14 +156,8 @@ impl<S: Sink> Backend<S> {
     }
 
     /// Runs a statement: the answer.
-    ///
-    /// # Errors
-    /// When the backend ends, or says nothing for half an hour.
     pub fn run(&mut self, statement: &str) -> Result<String, BenchError> {
-        let stdin = self
-            .stdin
-            .as_mut()
-            .ok_or_else(|| failed("has ended".to_owned()))?;
+        let stdin = self.stdin.as_mut().ok_or_else(|| failed("has ended"))?;
         let line = format!("{}\n", statement.replace('\n', " "));
         stdin
             .write_all(line.as_bytes())
@@ -243,7 +171,7 @@ impl<S: Sink> Backend<S> {
     /// # Errors
     /// As [`Backend::run`], and when the thread that reads accesses has ended badly.
     pub fn traced(&mut self, statement: &str, sink: S) -> Result<(String, S), BenchError> {
-        let lost = || failed("its accesses are lost".to_owned());
+        let lost = || failed("its accesses are lost");
         *self.shared.sink.lock().map_err(|_| lost())? = Some(sink);
         self.shared.keeps.store(true, Ordering::Relaxed);
         let answer = self.run(statement);
@@ -253,9 +181,6 @@ impl<S: Sink> Backend<S> {
     }
 
     /// Ends it, so that everything is in the data folder.
-    ///
-    /// # Errors
-    /// When it does not end well.
     pub fn finish(mut self) -> Result<(), BenchError> {
         drop(self.stdin.take());
         let status = self.child.wait().map_err(|error| failed(error.to_string()))?;
@@ -269,7 +194,7 @@ impl<S: Sink> Backend<S> {
     fn answer(&mut self) -> Result<String, BenchError> {
         let mut answer = Vec::new();
         let mut chunk = [0; 4096];
-        while !answer.ends_with(PROMPT) {
+        while !answer.ends_with(PROMPT.as_bytes()) {
             let bytes = self
                 .stdout
                 .read(&mut chunk)
@@ -292,7 +217,7 @@ impl<S: Sink> Backend<S> {
                 before = (lines, Instant::now());
             }
             if Instant::now() > end {
-                return Err(failed("does not come to rest".to_owned()));
+                return Err(failed("does not come to rest"));
             }
         }
         answer.truncate(answer.len() - PROMPT.len());
@@ -300,9 +225,6 @@ impl<S: Sink> Backend<S> {
     }
 
     /// Its memory, by what it says it allocated.
-    ///
-    /// # Errors
-    /// When it does not say, or its map cannot be read.
     pub fn memory(&mut self) -> Result<Memory, BenchError> {
         let answer = self
             .run("select name, off from pg_shmem_allocations where off is not null and name is not null")?;
@@ -316,13 +238,10 @@ impl<S: Sink> Backend<S> {
     }
 
     /// What each buffer holds, read in the server's memory: asking it would take valgrind minutes.
-    ///
-    /// # Errors
-    /// When its memory cannot be read.
     pub fn tags(&mut self, memory: &Memory) -> Result<Vec<Tag>, BenchError> {
         let first = memory
             .address("Buffer Descriptors")
-            .ok_or_else(|| failed("does not name its buffers".to_owned()))?;
+            .ok_or_else(|| failed("does not name its buffers"))?;
         let answer = self.run("show shared_buffers")?;
         let buffers = values(&answer, "shared_buffers").pop().unwrap_or_default();
         let megabytes: usize = buffers.trim_end_matches("MB").parse().unwrap_or(64);
@@ -354,41 +273,5 @@ impl<S: Sink> Backend<S> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process())).unwrap_or_default();
         let after_name = stat.rsplit(')').next().unwrap_or_default();
         after_name.trim_start().starts_with('S')
-    }
-}
-
-/// The values of a column in an answer of the stand-alone backend, which prints ` 1: name = "value"` for each column of each row.
-pub fn values(answer: &str, column: &str) -> Vec<String> {
-    let start = format!(": {column} = \"");
-    let value = |line: &str| {
-        let rest = &line[line.find(&start)? + start.len()..];
-        Some(rest[..rest.find('"')?].to_owned())
-    };
-    answer.lines().filter_map(value).collect()
-}
-
-/// The rows of an answer of the stand-alone backend. NULLs are left out: it prints nothing for them.
-pub fn rows(answer: &str) -> Vec<Vec<String>> {
-    let value = |line: &str| {
-        let rest = &line[line.find(" = \"")? + 4..];
-        Some(rest[..rest.rfind("\"\t(typeid")?].to_owned())
-    };
-    // The first piece is the names of the columns.
-    let pieces = answer.split("\t----\n").skip(1);
-    let rows = pieces.map(|row| row.lines().filter_map(value).collect());
-    rows.filter(|row: &Vec<String>| !row.is_empty()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answers_are_read_by_column() {
-        let answer = "\t 1: name\t(typeid = 25)\n\t----\n\t 1: name = \"Buffer Blocks\"\t(typeid = 25)\n\t 2: off = \"128\"\t(typeid)\n\t----\n\
-                      \t 1: name = \"x\"\t(t)\n\t 2: off = \"7\"\t(t)\n";
-        assert_eq!(values(answer, "name"), ["Buffer Blocks", "x"]);
-        assert_eq!(values(answer, "off"), ["128", "7"]);
-        assert!(values(answer, "size").is_empty());
     }
 }

@@ -6,8 +6,9 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use super::query::Query;
-use crate::pooler::address::Address;
-use crate::pooler::client::Client;
+use crate::fixture::address::Address;
+use crate::fixture::client::Client;
+use crate::fixture::joined;
 use lab_core::error::BenchError;
 
 /// What one turn gave.
@@ -25,9 +26,6 @@ pub struct Played {
 type Lived = Result<(Vec<(usize, f64)>, Option<String>), BenchError>;
 
 /// Lets all clients through their lists.
-///
-/// # Errors
-/// When a connection breaks.
 pub fn play(
     address: &Address,
     queries: &[Query],
@@ -61,11 +59,7 @@ pub fn play(
             .collect();
         begin.wait();
         let start = Instant::now();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, Lived>| match thread.join() {
-            Ok(lived) => lived,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        let lives: Vec<Lived> = threads.into_iter().map(join).collect();
+        let lives: Vec<Lived> = threads.into_iter().map(joined).collect();
         (lives, start.elapsed().as_secs_f64())
     });
     let (mut all, mut first_wrong) = (vec![Vec::new(); queries.len()], None);

@@ -1,4 +1,4 @@
-//! [`Studio`]: the backend that is traced, and the queries as [`Traced`].
+//! [`TracedBackend`]: the backend that is traced, and the queries as [`Traced`].
 //!
 //! Of a hash join only what follows the build is kept: that is what takes the time of the paper's queries, of which each hash table is
 //! probed thirty times as often as it has rows; here it is about as often, and the build would hide the rest.
@@ -12,13 +12,13 @@ use super::super::query::Form;
 use super::data::{Asked, Made};
 use super::lab::Traced;
 use super::platform::Platform;
-use crate::key_ranges::ground::Ground;
-use crate::key_ranges_simulated::backend::{Backend, values};
-use crate::pooler::failed;
+use crate::fixture::PgFixture;
+use crate::fixture::failed;
+use crate::traced::lackey::Backend;
+use crate::traced::{PEER, values};
 use corun_workloads::answers::fingerprint_of_rows;
 use lab_core::error::BenchError;
 
-const PEER: &str = "postgres under valgrind";
 /// The part of a hash join's probes that fill the cache with its table.
 const HASH_WARM_UP: f64 = 0.4;
 /// The part of an index join or a scan, which have less to come back to.
@@ -35,7 +35,7 @@ const SETTINGS: &[&str] = &[
 ];
 
 /// A backend under valgrind.
-pub struct Studio {
+pub struct TracedBackend {
     backend: Backend<Filter>,
     memory: Memory,
     empty: Filter,
@@ -44,16 +44,13 @@ pub struct Studio {
     part: Option<u32>,
 }
 
-impl Studio {
+impl TracedBackend {
     /// Starts it. PostgreSQL takes 50 million instructions for that, each a line of text: a minute.
-    ///
-    /// # Errors
-    /// When it cannot be started or does not say what it has in memory.
-    pub fn start(ground: &Ground, made: &Made, platform: &Platform) -> Result<Studio, BenchError> {
-        let mut backend = Backend::start(ground.programs(), &made.folder, ground.account(), SETTINGS)?;
+    pub fn start(fixture: &PgFixture, made: &Made, platform: &Platform) -> Result<TracedBackend, BenchError> {
+        let mut backend = Backend::start(&fixture.programs, &made.folder, fixture.account, SETTINGS)?;
         let memory = backend.memory()?;
         let node = backend.run("select pg_relation_filenode(to_regclass('public.part')) as node")?;
-        Ok(Studio {
+        Ok(TracedBackend {
             part: values(&node, "node").pop().and_then(|node| node.parse().ok()),
             backend,
             memory,
