@@ -234,7 +234,7 @@ fn the_summary_fits_a_terminal() {
         "analytic queries, geometric mean of speed-ups: 2.00x (measured, median of 3 rounds each)",
         "best q1.1 2.00x",
         "worst ",
-        "peak memory above the data (median turn): stock 4.0 MiB; corun 3.0 MiB",
+        "peak memory above the data (median turn): stock 4.0 MiB; corun 3.0 MiB;",
         "answers checked: 13425, all right",
         "nobody, teams",
         "live: TPC-C with 2 warehouses",
