@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::program::{Run, check_error, corun};
+use crate::words;
 use lab_postgres::characterize::server::Server;
 use lab_postgres::fixture::cluster::Programs;
 
@@ -19,13 +20,7 @@ fn server() -> Server {
 /// Arguments of a run on `server` whose workload is `more`.
 fn arguments<'a>(server: &'a Server, out: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
     let mut all = vec!["characterize", "--dsn", &server.conninfo, "--rows", "20000"];
-    all.extend([
-        "--without",
-        "interference",
-        "--concurrency",
-        "1,2",
-        "--repetitions",
-    ]);
+    all.extend(words("--without interference --concurrency 1,2 --repetitions"));
     all.extend(more);
     all.extend(["--out", out.to_str().expect("a name")]);
     all
