@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::error::BenchError;
-use crate::row::{Label, Row};
+use crate::row::{Label, Row, file};
 
 /// What surrounds the rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,16 +131,22 @@ impl Record {
                 continue;
             }
             self.date = date;
-            let mut rows = read(&folder.join(format!("{}.jsonl", self.suite)))?;
-            let has = |rows: &[Row], case: &str, bad: bool| {
-                let mut of = rows.iter().filter(|row| row.case == case);
-                match bad {
-                    true => of.any(|row| row.answer_ok == Some(false)),
-                    false => of.any(|row| row.label != Label::Unavailable),
-                }
+            let file = folder.join(format!("{}.jsonl", self.suite));
+            let recorded = file::read(&file)?;
+            if let Some(line) = recorded.cut_off {
+                let file = file.display();
+                return Err(BenchError::BadArgument(format!(
+                    "line {line} of {file} ends before its row does: remove its case from the file, or leave out --resume"
+                )));
+            }
+            let mut rows = recorded.rows;
+            let cases = |of: fn(&Row) -> bool| -> BTreeSet<String> {
+                let rows = rows.iter().filter(|row| of(row));
+                rows.map(|row| row.case.clone()).collect()
             };
-            let all = rows.clone();
-            rows.retain(|row| has(&all, &row.case, false) && !has(&all, &row.case, true));
+            let had = cases(|row| row.label != Label::Unavailable);
+            let wrong = cases(|row| row.answer_ok == Some(false));
+            rows.retain(|row| had.contains(&row.case) && !wrong.contains(&row.case));
             return Ok(Some(rows));
         }
         Ok(None)
@@ -192,26 +198,6 @@ impl Record {
             ),
         ])
     }
-}
-
-/// The rows of a file, one JSON object a line.
-///
-/// # Errors
-/// [`BenchError::Io`]; [`BenchError::Rows`], with the line.
-pub fn read(path: &Path) -> Result<Vec<Row>, BenchError> {
-    let unreadable = |source| BenchError::io(format!("could not read {}", path.display()), source);
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
-    let row = |(number, line): (usize, &str)| {
-        Row::parse(line).map_err(|source| BenchError::Rows {
-            place: format!("{}, line {}", path.display(), number + 1),
-            source,
-        })
-    };
-    let lines = text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty());
-    lines.map(row).collect()
 }
 
 /// What stays of the record before: rows of cases that did not run again, and the facts of their runs.

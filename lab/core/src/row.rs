@@ -4,6 +4,7 @@
 //! an `emit` callback; the program prints them and [`crate::record`] keeps them; [`Row::parse`] reads them back. This module prints
 //! nothing and measures nothing.
 
+pub mod file;
 mod parse;
 
 pub use parse::RowError;

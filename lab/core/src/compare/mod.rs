@@ -121,13 +121,13 @@ pub struct Diff {
 fn key(row: &Row, parameters: &Parameters) -> String {
     let mut key = format!("{} {}", row.case, row.metric);
     // Rows of one thing may have been written by different programs, in another order.
-    let mut names: Vec<&str> = match parameters.identity {
-        [] => row.parameters.iter().map(|(name, _)| name.as_str()).collect(),
+    let names: Vec<&str> = match parameters.identity {
+        [] => {
+            let names = row.parameters.iter().map(|(name, _)| name.as_str());
+            names.collect::<BTreeSet<&str>>().into_iter().collect()
+        }
         identity => identity.to_vec(),
     };
-    if parameters.identity.is_empty() {
-        names.sort_unstable();
-    }
     for name in names {
         match row
             .parameter(name)
@@ -223,8 +223,8 @@ fn verdict(a: &Row, b: &Row, change: &Change, noise: (f64, f64)) -> Verdict {
 }
 
 /// The noise of a metric of a case: the widest of the A/A controls of both runs.
-fn noise(runs: [&[&Row]; 2], row: &Row) -> (f64, f64) {
-    let controls = runs.into_iter().flatten().filter(|control| {
+fn noise(controls: &[&Row], row: &Row) -> (f64, f64) {
+    let controls = controls.iter().filter(|control| {
         let of = control
             .parameter("compared")
             .is_none_or(|_| control.text("compared") == row.metric);
@@ -253,6 +253,11 @@ pub fn diff(run_a: &Run<'_>, run_b: &Run<'_>, parameters: &Parameters) -> Diff {
     };
     let (a, b) = (keyed(&run_a.rows, parameters), keyed(&run_b.rows, parameters));
     let of_b: BTreeMap<&str, &Row> = b.iter().map(|(key, row)| (key.as_str(), *row)).collect();
+    let both = run_a.rows.iter().chain(&run_b.rows);
+    let controls: Vec<&Row> = both
+        .copied()
+        .filter(|row| row.number("noise_low").is_some())
+        .collect();
     let keys_of_a: BTreeSet<&str> = a.iter().map(|(key, _)| key.as_str()).collect();
     for (key, row_a) in &a {
         let Some(row_b) = of_b.get(key.as_str()) else {
@@ -272,8 +277,7 @@ pub fn diff(run_a: &Run<'_>, run_b: &Run<'_>, parameters: &Parameters) -> Diff {
                     a: spread_a,
                     b: spread_b,
                 };
-                let noise = noise([&run_a.rows, &run_b.rows], row_a);
-                match verdict(row_a, row_b, &change, noise) {
+                match verdict(row_a, row_b, &change, noise(&controls, row_a)) {
                     Verdict::Same => result.same += 1,
                     Verdict::Changed => result.changed.push(change),
                     Verdict::Unsure => result.unsure.push(change),

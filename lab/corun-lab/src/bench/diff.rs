@@ -9,7 +9,6 @@ use clap::Args;
 use corun_cli::out;
 use lab_core::BenchError;
 use lab_core::compare::{self, OF_SUITES, Run};
-use lab_core::record;
 use lab_core::row::Row;
 
 /// Arguments of `corun-lab bench diff`.
@@ -77,7 +76,7 @@ impl Recorded {
         let facts = std::fs::read_to_string(rows.with_extension("run")).unwrap_or_default();
         let facts = facts.lines().filter_map(|line| line.split_once(": "));
         Ok(Recorded {
-            rows: record::read(rows)?,
+            rows: super::read(rows)?,
             facts: facts
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .collect(),

@@ -77,14 +77,12 @@ pub fn print<'n>(names: impl Iterator<Item = &'n str>, json: bool) -> Result<()>
     Ok(())
 }
 
-/// Says how long these cases of a suite will take, if that is long.
-pub fn announce(suite: Suite, selected: &[String], quick: bool) {
-    let Ok(all) = cases(suite) else { return };
-    let minutes = f64::from(suite.minutes()) * selected.len() as f64 / all.len().max(1) as f64;
-    if !quick && minutes >= 2.0 {
+/// Says how long so many cases of a suite will take, if that is long; `all` are those of the plain command.
+pub fn announce(suite: Suite, cases: usize, all: usize) {
+    let minutes = f64::from(suite.minutes()) * cases as f64 / all.max(1) as f64;
+    if minutes >= 2.0 {
         out::note(&format!(
-            "{} cases of {}: about {minutes:.0} min on a virtual machine with two cores, if they are like the others",
-            selected.len(),
+            "{cases} cases of {}: about {minutes:.0} min on a virtual machine with two cores, if they are like the others",
             suite.name()
         ));
     }

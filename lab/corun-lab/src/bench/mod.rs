@@ -13,10 +13,13 @@ mod rows;
 mod run;
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
+use corun_cli::out;
 use lab_core::BenchError;
+use lab_core::row::{Row, file};
 #[cfg(feature = "cpu")]
 use lab_cpu::suites::{
     floor::FloorArgs, instruction_cache::InstructionCacheArgs, memory_latency::MemoryLatencyArgs,
@@ -176,6 +179,15 @@ pub fn run(args: BenchArgs) -> Result<()> {
         Bench::HeavyQueue(args) => run::run(&args),
         Bench::Other(words) => bail!(no_such_suite(&words)),
     }
+}
+
+/// The rows of a file; a line that was cut off is told.
+fn read(path: &Path) -> Result<Vec<Row>, BenchError> {
+    let found = file::read(path)?;
+    if let Some(sentence) = found.cut_off_text() {
+        out::note(&format!("{}: {sentence}", path.display()));
+    }
+    Ok(found.rows)
 }
 
 /// Why a suite does not run: there is none of that name, or it is not in this program.

@@ -8,7 +8,6 @@ use clap::Args;
 use corun_cli::out;
 use lab_core::BenchError;
 use lab_core::figures;
-use lab_core::record;
 use lab_core::report::text;
 use lab_core::row::Row;
 use lab_core::suite::Suite;
@@ -41,7 +40,7 @@ pub struct ReportArgs {
 pub fn run(args: &ReportArgs) -> Result<()> {
     let mut rows: Vec<Row> = Vec::new();
     for file in &args.rows {
-        rows.extend(record::read(file)?);
+        rows.extend(super::read(file)?);
     }
     let name = suite(&rows)?;
     let files = args.rows.iter().filter_map(|file| file.file_name());

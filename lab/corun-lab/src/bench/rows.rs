@@ -1,5 +1,6 @@
 //! Rows as they come: printed at once, kept, and recorded as soon as the cases they are of are finished.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -63,10 +64,12 @@ impl<'r> Rows<'r> {
 
     /// How far the run is, now and then.
     fn say(&mut self) {
-        let finished: std::collections::BTreeSet<&str> =
-            self.rows.iter().map(|row| row.case.as_str()).collect();
+        if self.said.elapsed() < SENTENCE_EVERY {
+            return;
+        }
+        let finished: BTreeSet<&str> = self.rows.iter().map(|row| row.case.as_str()).collect();
         let (finished, cases) = (finished.len(), self.cases);
-        if self.said.elapsed() < SENTENCE_EVERY || finished >= cases {
+        if finished >= cases {
             return;
         }
         self.said = Instant::now();

@@ -60,20 +60,17 @@ struct Output {
 pub fn run<A: SuiteArgs>(args: &RunArgs<A>) -> Result<()> {
     let (mut suite, output) = (args.suite.clone(), &args.output);
     let all = suite.cases()?;
-    let selected = |suite: &mut A, all: &[String]| -> Vec<String> {
-        let selects = |case: &&String| suite.common().selects(case);
-        all.iter().filter(selects).cloned().collect()
-    };
-    let mut cases = selected(&mut suite, &all);
+    let mut cases = all.clone();
+    cases.retain(|case| suite.common().selects(case));
     if output.list {
         if cases.is_empty() {
             bail!(suite.common().no_such_case(A::SUITE, all));
         }
         return list::print(cases.iter().map(String::as_str), output.json);
     }
-    let mut record = record(A::SUITE)?;
+    let mut record = output.out.is_some().then(|| record(A::SUITE)).transpose()?;
     let mut nothing_left = false;
-    if let (true, Some(folder)) = (output.resume, &output.out)
+    if let (true, Some(folder), Some(record)) = (output.resume, &output.out, &mut record)
         && let Some(recorded) = record.begun(folder)?
     {
         suite.common().recorded = recorded;
@@ -86,14 +83,11 @@ pub fn run<A: SuiteArgs>(args: &RunArgs<A>) -> Result<()> {
         nothing_left = all > 0 && cases.is_empty();
     }
     let report = output.report.clone().map(ReportFile::open).transpose()?;
-    list::announce(A::SUITE, &cases, suite.common().quick);
+    if !suite.common().quick {
+        list::announce(A::SUITE, cases.len(), A::default().cases()?.len());
+    }
     let bars = Bars::new();
-    let mut rows = Rows::new(
-        &bars,
-        output.json,
-        output.out.as_deref().map(|folder| (folder, record)),
-        cases.len(),
-    );
+    let mut rows = Rows::new(&bars, output.json, output.out.as_deref().zip(record), cases.len());
     let outcome = match nothing_left {
         true => Ok(Outcome::default()),
         false => lab_core::suite::run(&suite, &mut rows, &bars),
@@ -149,6 +143,7 @@ fn arguments() -> Vec<String> {
 /// What `corun topology --json` prints here; nothing where that program is not installed.
 fn topology_lines() -> Result<Vec<String>, BenchError> {
     let Some(program) = siblings::find("corun") else {
+        out::note("the record has no topology: the program corun is neither beside this one nor on PATH");
         return Ok(Vec::new());
     };
     let output = std::process::Command::new(program)

@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
 use lab_core::row::Row;
 use lab_postgres::characterize::dbmbench::{A2, Query, ROWS};
 use lab_postgres::characterize::options::{Options, Own, Which};
-use lab_postgres::characterize::rows::{cut_off_text, fact, file_of, read};
+use lab_postgres::characterize::rows::{fact, file_of, read};
 use lab_postgres::characterize::run::Prepared;
 use lab_postgres::characterize::smt::Choice;
 use lab_postgres::characterize::{diff, report};
@@ -329,7 +329,7 @@ fn run_all(args: &RunArgs) -> Result<()> {
 fn run_diff(args: &DiffArgs) -> Result<()> {
     let take = |path: &PathBuf| -> Result<Vec<Row>> {
         let found = read(path)?;
-        if let Some(sentence) = cut_off_text(&found) {
+        if let Some(sentence) = found.cut_off_text() {
             out::note(&format!("{}: {sentence}", file_of(path).display()));
         }
         Ok(found.rows)

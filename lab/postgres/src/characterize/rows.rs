@@ -4,19 +4,17 @@
 //! without its end: it is skipped, and [`Rows::cut_off`] says so. Names of cases and metrics that several modules share stand here,
 //! too. It judges no number: see [`crate::characterize::advice`] and [`crate::characterize::diff`].
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use lab_core::error::BenchError;
-use lab_core::row::{Label, Row, RowError};
+use lab_core::row::file::{self, Rows};
+use lab_core::row::{Label, Row};
 use lab_core::stats::Spread;
 
 /// The suite of all rows here.
 pub const SUITE: &str = "characterize";
 /// The file in a run's folder.
 pub const FILE: &str = "rows.jsonl";
-/// Largest file of rows that is read: a full run with `--paper` writes less than a hundredth of it.
-pub const BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// What the machine and the server can do; one row each.
 pub const CAPABILITY: &str = "capability";
@@ -45,15 +43,6 @@ pub const FOOTPRINT: &str = "footprint";
 /// What to do.
 pub const ADVICE: &str = "advice";
 
-/// Rows of a file.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rows {
-    /// In the order in which they were written.
-    pub rows: Vec<Row>,
-    /// The number, from 1, of a last line that ends before its row does; it is not among the rows.
-    pub cut_off: Option<usize>,
-}
-
 /// The file of rows that `path` names: itself, or [`FILE`] in the folder it is.
 pub fn file_of(path: &Path) -> PathBuf {
     if path.is_dir() {
@@ -64,54 +53,8 @@ pub fn file_of(path: &Path) -> PathBuf {
 }
 
 /// Reads the rows of a file, or of the folder of a run.
-///
-/// # Errors
-/// When the file cannot be read or is larger than [`BYTES_MAX`], and where a line is no row: with its number and the key.
 pub fn read(path: &Path) -> Result<Rows, BenchError> {
-    let path = file_of(path);
-    let failed = |source| BenchError::io(format!("could not read the rows in {}", path.display()), source);
-    let file = std::fs::File::open(&path).map_err(failed)?;
-    let mut bytes = Vec::new();
-    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > BYTES_MAX {
-        return Err(BenchError::BadArgument(format!(
-            "{} is larger than {BYTES_MAX} bytes: it holds no rows of a run",
-            path.display()
-        )));
-    }
-    parse(&bytes).map_err(|(line, source)| BenchError::Rows {
-        place: format!("line {line} of {}", path.display()),
-        source,
-    })
-}
-
-/// The rows of a file's bytes, or the number of the line that is none and why.
-fn parse(bytes: &[u8]) -> Result<Rows, (usize, RowError)> {
-    let mut rows = Rows::default();
-    let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
-    for (index, line) in lines.iter().enumerate() {
-        // What follows the last line feed is a line only if a run was killed while it wrote it.
-        let unfinished = index + 1 == lines.len();
-        if line.iter().all(u8::is_ascii_whitespace) {
-            continue;
-        }
-        // A character cut in half is replaced: inside a text that does not end either.
-        let text = String::from_utf8_lossy(line);
-        match Row::parse(&text) {
-            Ok(row) => rows.rows.push(row),
-            Err(error) if unfinished && error.is_cut_off() => rows.cut_off = Some(index + 1),
-            Err(error) => return Err((index + 1, error)),
-        }
-    }
-    Ok(rows)
-}
-
-/// The sentence for people about a line that was skipped; `None` if none was.
-pub fn cut_off_text(rows: &Rows) -> Option<String> {
-    let line = rows.cut_off?;
-    Some(format!(
-        "the last line ({line}) ends before its row does and is left out: the run was interrupted while it wrote it"
-    ))
+    file::read(&file_of(path))
 }
 
 /// A fact about machine, server or settings as a row, so that a file of rows says all by itself where it is from.
@@ -119,6 +62,11 @@ pub fn fact(name: &str, value: &str) -> Row {
     Row::measured(SUITE, MACHINE, "fact", "count", Spread::one(1.0), true)
         .with("fact", name)
         .with("value", value)
+}
+
+/// What machine or server cannot do, and why.
+pub fn missing(capability: &str, reason: &str) -> Row {
+    Row::unavailable(SUITE, CAPABILITY, "available", "bool", reason).with("capability", capability)
 }
 
 /// The facts among the rows: name and value.
@@ -131,6 +79,8 @@ pub fn facts(rows: &[Row]) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
+    use lab_core::row::file::parse;
+
     use super::*;
 
     fn lines() -> String {
@@ -148,7 +98,7 @@ mod tests {
         assert_eq!(rows, read(folder.path()).expect("rows"));
         assert_eq!((rows.rows.len(), rows.cut_off), (3, None));
         assert_eq!(facts(&rows.rows)[1], ("cores".to_owned(), "ä".to_owned()));
-        assert_eq!(cut_off_text(&rows), None);
+        assert_eq!(rows.cut_off_text(), None);
     }
 
     #[test]
@@ -168,7 +118,7 @@ mod tests {
             );
         }
         let cut = parse(&whole.as_bytes()[..whole.len() - 5]).expect("rows");
-        assert!(cut_off_text(&cut).is_some_and(|text| text.contains("line (3)")));
+        assert!(cut.cut_off_text().is_some_and(|text| text.contains("line (3)")));
     }
 
     #[test]

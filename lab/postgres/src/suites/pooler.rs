@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use clap::Args;
 use corun_cli::arguments::positive_number;
 
-use crate::pooler::address::Transport;
-use crate::pooler::bed::Bed;
+use crate::fixture::address::Transport;
+use crate::fixture::cluster::Programs;
+use crate::fixture::pgbench::TPS;
 use crate::pooler::case::{Case, Work, cases};
 use crate::pooler::contest::{self, Compared};
-use crate::pooler::postgres::Programs;
+use crate::pooler::fixture::Fixture;
 use crate::pooler::sides::{Side, Spec, mixed, standard};
 use crate::pooler::{SUITE, attacked, idle, rows};
 use lab_core::error::BenchError;
@@ -89,15 +90,14 @@ fn run(args: &ProxyArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
         Err(error) => {
             runner.progress().note(&error.to_string());
             for case in selected {
-                let row =
-                    Row::unavailable(SUITE, &case.name(), crate::pooler::TPS, "1/s", &error.to_string());
+                let row = Row::unavailable(SUITE, &case.name(), TPS, "1/s", &error.to_string());
                 runner.emit(row.with("target", "direct").with_all(&case.parameters()));
             }
             return Ok(());
         }
     };
     runner.progress().begin("proxy: filling PostgreSQL's tables", 1);
-    let bed = Bed::new(
+    let fixture = Fixture::new(
         programs,
         scale,
         args.program.as_deref(),
@@ -105,11 +105,11 @@ fn run(args: &ProxyArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
         !args.no_peers,
     );
     runner.progress().end();
-    let bed = bed?;
+    let fixture = fixture?;
     for found in [
-        bed.packaged().as_ref().err(),
-        bed.current().as_ref().err(),
-        bed.corun().as_ref().err(),
+        fixture.packaged.as_ref().err(),
+        fixture.current.as_ref().err(),
+        fixture.pg.corun.as_ref().err(),
     ] {
         if let Some(reason) = found.filter(|_| !args.no_peers) {
             runner.progress().note(reason);
@@ -127,15 +127,19 @@ fn run(args: &ProxyArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
             if cases(mixes).next().is_none() {
                 continue;
             }
-            let specs = if mixes { mixed(&bed) } else { standard(&bed) };
-            let mut sides = start(&specs, &bed, transport, args.common.quick);
+            let specs = if mixes {
+                mixed(&fixture)
+            } else {
+                standard(&fixture)
+            };
+            let mut sides = start(&specs, &fixture, transport, args.common.quick);
             let compared = Compared::of(&specs);
             for case in cases(mixes) {
                 let plan = plan(runner.plan());
                 let progress = runner.progress();
                 let result = contest::run(
                     case,
-                    &bed,
+                    &fixture,
                     &mut sides,
                     &compared,
                     args.common.quick,
@@ -148,8 +152,8 @@ fn run(args: &ProxyArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
         }
         for case in selected.iter().filter(|case| case.transport == transport) {
             match case.work {
-                Work::Idle => idle::run(case, &bed, args.common.quick, runner)?,
-                Work::Attacked(attack) => attacked::run(case, attack, &bed, args.common.quick, runner)?,
+                Work::Idle => idle::run(case, &fixture, args.common.quick, runner)?,
+                Work::Attacked(attack) => attacked::run(case, attack, &fixture, args.common.quick, runner)?,
                 _ => {}
             }
             runner.cases_are_finished();
@@ -158,9 +162,9 @@ fn run(args: &ProxyArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn start(specs: &[Spec], bed: &Bed, transport: Transport, quick: bool) -> Vec<Side> {
+fn start(specs: &[Spec], fixture: &Fixture, transport: Transport, quick: bool) -> Vec<Side> {
     let values = if quick { 1 } else { VALUES };
-    let start = |spec: &Spec| Side::start(spec.clone(), bed, transport, values);
+    let start = |spec: &Spec| Side::start(spec.clone(), fixture, transport, values);
     specs.iter().map(start).collect()
 }
 
