@@ -6,7 +6,7 @@ fn main() {
     let folder = Path::new(&args[1]);
     let rounds: usize = args[2].parse().unwrap();
     let filter: Vec<&str> = args.get(3).map(|s| s.split(',').collect()).unwrap_or_default();
-    let explain = args.get(4).is_some();
+    let explain = args.get(4).is_some(); let analyze = args.get(4).is_some_and(|a| a == "analyze");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let engines: Vec<(Joins, Engine)> = [Joins::Corun, Joins::Stock].into_iter().map(|joins| {
         let engine = Engine::new(&EngineOptions { partitions: 2, joins, ..Default::default() }).unwrap();
@@ -26,7 +26,7 @@ fn main() {
         let sql = std::fs::read_to_string(&path).unwrap();
         if explain {
             for (joins, engine) in &engines {
-                println!("=== {name} {joins:?}\n{}", runtime.block_on(engine.explain(&sql, true)).unwrap());
+                println!("=== {name} {joins:?}\n{}", runtime.block_on(engine.explain(&sql, analyze)).unwrap());
             }
             continue;
         }
