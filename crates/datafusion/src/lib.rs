@@ -22,6 +22,7 @@ pub mod join;
 mod options;
 mod prefilter;
 pub mod rule;
+mod share;
 pub mod sides;
 mod steering;
 #[cfg(feature = "store")]
@@ -39,12 +40,13 @@ pub use engine::{BatchStream, Engine, EngineOptions, Joins, QueryOutput, split_s
 pub use error::EngineError;
 pub use index::{IndexJoinExec, IndexedTable};
 pub use options::{CorunOptions, JoinChoice};
+pub use share::CorunSharedExec;
 
 use datafusion::execution::SessionStateBuilder;
 use std::sync::Arc;
 
-/// Adds corun's operators to a session: one rule behind DataFusion's choice of build sides, one at the end of the
-/// physical optimizer, and the `corun.*` options; with the feature `store`, also the rule that lets a statement read all tables
+/// Adds corun's operators to a session: one rule at the end of the logical optimizer, one behind DataFusion's choice of build sides,
+/// one at the end of the physical optimizer, and the `corun.*` options; with the feature `store`, also the rule that lets a statement read all tables
 /// of a store as of one moment.
 ///
 /// ```
@@ -68,7 +70,9 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.insert(after_selection, Arc::new(sides::SmallerBuildSide::new()));
     #[cfg(feature = "store")]
     let builder = store::install(builder);
-    builder.with_physical_optimizer_rule(Arc::new(rule::CacheConsciousJoins::new()))
+    builder
+        .with_optimizer_rule(Arc::new(share::SharedParts::default()))
+        .with_physical_optimizer_rule(Arc::new(rule::CacheConsciousJoins::new()))
 }
 
 // The Rust blocks of README and manual run as doctests of this crate.

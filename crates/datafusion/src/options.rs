@@ -22,6 +22,8 @@ extensions_options! {
         pub join_build_side: bool, default = true
         /// Let joins higher in a chain drop rows that cannot match before the lower joins carry them.
         pub join_prefilter: bool, default = true
+        /// Run parts that a statement has more than once, such as a `WITH` query with several uses, once for all of them.
+        pub share_parts: bool, default = true
         /// `auto`: join through an index where that is estimated to be faster; `on`: wherever it is possible; `off`: nowhere.
         pub index_join: JoinChoice, default = JoinChoice::Auto
         /// Whether what joins read at random passes by the shared cache instead of displacing what others keep there. `auto`:
