@@ -50,6 +50,15 @@ pub fn milliseconds(value: f64) -> String {
     }
 }
 
+/// Microseconds as `25.9 us`, or as [`milliseconds`] from a thousand on.
+pub fn microseconds(value: f64) -> String {
+    if value < 1000.0 {
+        format!("{} us", trimmed(value))
+    } else {
+        milliseconds(value / 1000.0)
+    }
+}
+
 /// Three significant digits below a thousand, none after the point above; no trailing zeros.
 fn trimmed(value: f64) -> String {
     if value == 0.0 {
@@ -94,5 +103,9 @@ mod tests {
         assert_eq!(bytes(1.5 * 1024.0 * 1024.0 * 1024.0), "1.5 GiB");
         assert_eq!(milliseconds(0.4211), "0.421 ms");
         assert_eq!(milliseconds(1234.0), "1.23 s");
+        assert_eq!(
+            [25.94, 1250.0, f64::NAN].map(microseconds),
+            ["25.9 us", "1.25 ms", "-"]
+        );
     }
 }

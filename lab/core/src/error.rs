@@ -72,6 +72,16 @@ impl BenchError {
         BenchError::Data(error.to_string())
     }
 
+    /// What corun's store, or a client of it, says.
+    pub fn store(error: impl std::fmt::Display) -> BenchError {
+        BenchError::Store(error.to_string())
+    }
+
+    /// What the machine refuses, or does not say.
+    pub fn machine(error: impl std::fmt::Display) -> BenchError {
+        BenchError::Machine(error.to_string())
+    }
+
     /// Wraps an I/O error with what was attempted.
     pub fn io(what: impl Into<String>, source: std::io::Error) -> BenchError {
         BenchError::Io {

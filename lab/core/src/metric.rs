@@ -67,6 +67,13 @@ impl<M> MetricSpec<M> {
     }
 }
 
+/// Parameters under their names, as rows have them.
+pub fn parameters<'k>(all: impl IntoIterator<Item = (&'k str, Value)>) -> Vec<(String, Value)> {
+    all.into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
+}
+
 /// A side, as rows name it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SideKeys {

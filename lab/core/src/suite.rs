@@ -261,6 +261,28 @@ pub trait SuiteArgs: Args + Clone + Default {
     }
 }
 
+/// Makes arguments with fields `common` and `rounds` those of a suite, whose cases a function `run` beside them runs.
+#[macro_export]
+macro_rules! suite_args {
+    ($arguments:ty, $suite:ident) => {
+        impl $crate::suite::SuiteArgs for $arguments {
+            const SUITE: $crate::suite::Suite = $crate::suite::Suite::$suite;
+
+            fn common(&mut self) -> &mut $crate::suite::Common {
+                &mut self.common
+            }
+
+            fn plan(&self) -> $crate::run::Plan {
+                self.rounds.plan(self.common.quick)
+            }
+
+            fn run(&self, runner: &mut $crate::run::Runner<'_>) -> Result<(), $crate::BenchError> {
+                run(self, runner)
+            }
+        }
+    };
+}
+
 /// Runs a suite, handing each row to `sink` as it is known.
 ///
 /// # Errors

@@ -6,17 +6,15 @@ use std::str::FromStr;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use corun_cli::number;
 use corun_model::cache::coschedule::{PolicyError, PolicyName};
 use corun_model::progress::Progress;
-use lab_core::report::page::Table;
-use lab_engine::demo::live::page::{analytic_table, lead, transaction_table};
-use lab_engine::demo::live::summary::LiveSummary;
-use lab_engine::demo::live::{self, Live, LiveOptions, LiveResult};
-use lab_engine::demo::page::{Provenance, class_table, page, ratio_text, spread_text};
+use lab_core::figures;
+use lab_core::report::text;
+use lab_core::row::Row;
+use lab_engine::demo::live::{self, Live, LiveOptions};
+use lab_engine::demo::part::Part;
 use lab_engine::demo::rows::rows;
-use lab_engine::demo::summary::Summary;
-use lab_engine::demo::{Demo, DemoOptions, DemoResult};
+use lab_engine::demo::{Demo, DemoOptions};
 
 use crate::facts;
 use crate::report_file::ReportFile;
@@ -194,68 +192,52 @@ impl DemoArgs {
 pub fn run(args: DemoArgs) -> Result<()> {
     let report = ReportFile::open(args.report.clone())?;
     let bars = Bars::new();
+    let mut parts: Vec<Part> = Vec::new();
     // Options of the second part that make no sense are told before the first has run.
     let live = args
         .parts
         .live
         .then(|| Live::new(args.live_options()))
         .transpose()?;
-    let analytic = match args.parts.analytic {
-        true => Some(play_analytic(&args, &bars)?),
-        false => None,
-    };
-    let live = match live {
-        Some(live) => {
-            let result = live.play(&bars)?;
-            let summary = LiveSummary::of(&result);
-            Some((result, summary))
+    if args.parts.analytic {
+        let demo = Demo::prepare(args.options(), &bars)?;
+        if !args.json {
+            bars.note(&plan_text(&args.options()));
         }
-        None => None,
-    };
+        parts.push(rows(&demo.play(&bars)?));
+    }
+    if let Some(live) = live {
+        parts.push(live::rows::rows(&live.play(&bars)?));
+    }
     drop(bars);
-    let provenance = Provenance {
-        facts: facts::facts("measured; none simulated"),
-    };
-    let (analytic, live) = (analytic.as_ref(), live.as_ref());
-    let page = page(
-        analytic.map(|(result, summary)| (result, summary)),
-        live.map(|(result, summary)| (result, summary)),
-        &provenance,
-    );
-    report.finish(&page.render())?;
+    let rows: Vec<Row> = parts.iter().flat_map(Part::figure_rows).collect();
+    let drawn = |name, facts: &[_]| figures::page(name, &rows, facts, false).unwrap_or_default();
+    let facts = facts::facts("measured; none simulated");
+    report.finish(&drawn("demo", &facts).render())?;
     if args.json {
-        let analytic = analytic.map(|(result, summary)| rows(result, summary));
-        let live = live.map(|(result, summary)| live::rows::rows(result, summary));
-        for row in analytic.into_iter().chain(live).flatten() {
-            out::json_line(&row)?;
+        for row in parts.iter().flat_map(|part| &part.rows) {
+            out::json_line(row)?;
         }
         out::note(&format!("report: {}", args.report.display()));
     } else {
-        print(analytic, live, &args)?;
+        let mut text = text::page(&drawn("demo-terminal", &[]));
+        if args.quick {
+            text += "--quick: the data is small and the rounds short; only the answers mean anything\n";
+        }
+        text += &format!("report: {}\n", args.report.display());
+        let mut out = out::stdout();
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
     }
-    let wrong =
-        analytic.map_or(0, |(_, summary)| summary.wrong) + live.map_or(0, |(_, summary)| summary.wrong.len());
-    if wrong > 0 {
-        let first = live.and_then(|(_, summary)| summary.wrong.first());
+    let wrong: Vec<&String> = parts.iter().flat_map(|part| &part.wrong).collect();
+    if let Some(first) = wrong.first() {
+        let answers: usize = parts.iter().map(|part| part.answers).sum();
         bail!(Failed(format!(
-            "{wrong} of {} answers were wrong{}\nhint: this is a bug in corun: please report it with the report file",
-            analytic.map_or(0, |(_, summary)| summary.executions)
-                + live.map_or(0, |(_, summary)| summary.answers),
-            first.map_or_else(String::new, |first| format!("\ndetail: {first}"))
+            "{} of {answers} answers were wrong\nhint: this is a bug in corun: please report it with the report file\ndetail: {first}",
+            wrong.len()
         )));
     }
     Ok(())
-}
-
-/// Prepares and runs the analytic part.
-fn play_analytic(args: &DemoArgs, bars: &Bars) -> Result<(DemoResult, Summary)> {
-    let demo = Demo::prepare(args.options(), bars)?;
-    if !args.json {
-        bars.note(&plan_text(&args.options()));
-    }
-    let result = demo.play(bars)?;
-    let summary = Summary::of(&result);
-    Ok((result, summary))
 }
 
 fn plan_text(options: &DemoOptions) -> String {
@@ -273,93 +255,4 @@ fn plan_text(options: &DemoOptions) -> String {
             .collect::<Vec<_>>()
             .join(", ")
     )
-}
-
-fn print_table(out: &mut impl Write, table: &Table) -> std::io::Result<()> {
-    let headings: Vec<&str> = table.headings.iter().map(String::as_str).collect();
-    out::table(out, &headings, table.numeric_columns, &table.rows)
-}
-
-fn print(
-    analytic: Option<&(DemoResult, Summary)>,
-    live: Option<&(LiveResult, LiveSummary)>,
-    args: &DemoArgs,
-) -> Result<()> {
-    let mut out = out::stdout();
-    if let Some((result, summary)) = analytic {
-        print_analytic(&mut out, result, summary)?;
-    }
-    if let Some((result, summary)) = live {
-        if analytic.is_some() {
-            writeln!(out)?;
-        }
-        print_live(&mut out, result, summary)?;
-    }
-    if args.quick {
-        writeln!(
-            out,
-            "--quick: the data is small and the rounds short; only the answers mean anything"
-        )?;
-    }
-    writeln!(out, "report: {}", args.report.display())?;
-    Ok(out.flush()?)
-}
-
-fn print_live(out: &mut impl Write, result: &LiveResult, summary: &LiveSummary) -> Result<()> {
-    writeln!(out, "live: {}", lead(result))?;
-    print_table(out, &transaction_table(summary))?;
-    writeln!(out)?;
-    print_table(out, &analytic_table(summary))?;
-    writeln!(out)?;
-    let right = match summary.wrong.len() {
-        0 => "all right; TPC-C's consistency conditions hold".to_owned(),
-        wrong => format!("{wrong} WRONG"),
-    };
-    writeln!(out, "answers on live data checked: {}, {right}", summary.answers)?;
-    Ok(())
-}
-
-fn print_analytic(out: &mut impl Write, result: &DemoResult, summary: &Summary) -> Result<()> {
-    print_table(out, &class_table(summary))?;
-    writeln!(out)?;
-    let peaks = summary
-        .peak_bytes
-        .iter()
-        .map(|(side, peak)| format!("{} {}", side.name(), number::bytes(peak.median)));
-    writeln!(
-        out,
-        "peak memory above the data (median turn): {}",
-        peaks.collect::<Vec<_>>().join(", ")
-    )?;
-    writeln!(
-        out,
-        "analytic queries, geometric mean of speed-ups: {} (measured, median of {} rounds each)",
-        ratio_text(summary.analytic_mean),
-        result.options.rounds
-    )?;
-    let mut ranked: Vec<_> = summary
-        .queries
-        .iter()
-        .filter_map(|query| Some((query.speed_up?, query)))
-        .collect();
-    ranked.sort_by(|a, b| b.0.median.total_cmp(&a.0.median));
-    if let (Some((best, best_query)), Some((worst, worst_query))) = (ranked.first(), ranked.last()) {
-        writeln!(
-            out,
-            "best {} {} ({}), worst {} {} ({})",
-            best_query.name,
-            ratio_text(Some(best.median)),
-            spread_text(Some(*best)),
-            worst_query.name,
-            ratio_text(Some(worst.median)),
-            spread_text(Some(*worst))
-        )?;
-    }
-    let right = if summary.wrong == 0 {
-        "all right".to_owned()
-    } else {
-        format!("{} WRONG", summary.wrong)
-    };
-    writeln!(out, "answers checked: {}, {right}", summary.executions)?;
-    Ok(())
 }

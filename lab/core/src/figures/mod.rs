@@ -44,7 +44,7 @@ pub fn page(name: &str, rows: &[Row], facts: &[(String, String)], quick: bool) -
 
 impl ReportSpec {
     fn page(&self, rows: &Rows<'_>, quick: bool) -> Page {
-        let answers = self.answers(rows);
+        let answers = self.answers.as_ref().map(|spec| spec.answers(rows));
         let without = self.quick_without.as_ref().filter(|_| quick);
         let is_left_out = |row: &Row| without.is_some_and(|without| without.has(&|key| rows.value(row, key)));
         let rows = &rows.only(|row| !is_left_out(row));
@@ -52,7 +52,7 @@ impl ReportSpec {
         let mut verdicts = Vec::new();
         for figure in &self.figure {
             let shown = rows.all(&figure.filter);
-            if shown.rows.is_empty() {
+            if shown.all(&figure.needs).rows.is_empty() {
                 continue;
             }
             let findings = figure.findings(&shown, self.nothing_below);
@@ -69,43 +69,47 @@ impl ReportSpec {
             sections.push(figure.section(&shown, claims));
         }
         let judged = (!quick && !verdicts.is_empty()).then(|| Agreement::tile(&verdicts));
+        let said = self.say.iter().flat_map(|say| say.sentences(rows));
+        let said: String = said.map(|sentence| sentence + " ").collect();
         let tiles = self.tile.iter().filter(|_| !quick);
         let tiles = tiles.filter_map(|tile| tile.tile(rows));
         Page {
             title: self.title.clone(),
-            lead: format!("{}{}", self.lead, if quick { &self.quick } else { "" }),
-            tiles: judged.into_iter().chain([answers]).chain(tiles).collect(),
+            lead: format!("{said}{}{}", self.lead, if quick { &self.quick } else { "" }),
+            tiles: judged.into_iter().chain(answers).chain(tiles).collect(),
             sections,
             footer: String::new(),
         }
     }
+}
 
+impl TileSpec {
     fn answers(&self, rows: &Rows<'_>) -> Tile {
         let wrong = rows
             .rows
             .iter()
             .filter(|row| row.answer_ok == Some(false))
             .count();
-        let checked = rows.all(&self.answers.pick.filter).rows.into_iter();
+        let checked = rows.all(&self.pick.filter).rows.into_iter();
         let checked = checked.filter(|row| row.answer_ok.is_some()).count();
         Tile {
             value: match wrong {
                 0 => "all right".to_owned(),
                 wrong => format!("{wrong} wrong"),
             },
-            name: self.answers.name.replace("{n}", &checked.to_string()),
-            note: self.answers.note.clone(),
+            name: self.name.replace("{n}", &checked.to_string()),
+            note: self.note.clone(),
         }
     }
-}
 
-impl TileSpec {
     fn tile(&self, rows: &Rows<'_>) -> Option<Tile> {
         let row = rows.pick(&self.pick)?.row;
+        let mut notes = vec![rows.words(row, &self.note)?];
+        notes.extend(self.say.iter().flat_map(|say| say.sentences(rows)));
         Some(Tile {
             value: rows.words(row, &self.value)?,
-            name: self.name.clone(),
-            note: rows.words(row, &self.note)?,
+            name: rows.words(row, &self.name)?,
+            note: notes.join("; "),
         })
     }
 }
@@ -147,23 +151,31 @@ impl TableSpec {
             true => rows.rows.iter().map(|row| rows.alone(row)).collect(),
             false => rows.each(&self.each),
         };
-        let cell = |line: &Rows<'_>, column: &spec::ColumnSpec| {
+        let words = |line: &Rows<'_>, column: &spec::ColumnSpec| {
             let found = line.all(&column.filter);
             found.rows.iter().find_map(|row| line.words(row, &column.text))
         };
-        let column = |column: &spec::ColumnSpec| {
-            let cells: Vec<_> = lines.iter().map(|line| cell(line, column)).collect();
-            let shown = cells.iter().any(Option::is_some);
-            shown.then(|| (column.name.clone(), cells))
+        let column = |of: &[spec::ColumnSpec]| {
+            let cell = |line| of.iter().find_map(|column| words(line, column));
+            let cells: Vec<_> = lines.iter().map(cell).collect();
+            (of[0].name.clone(), cells)
         };
-        let columns: Vec<_> = self.column.iter().filter_map(column).collect();
+        let named = self.column.chunk_by(|one, next| one.name == next.name);
+        let mut columns: Vec<_> = named.map(column).collect();
+        let numbers = columns.len().saturating_sub(self.numbers);
+        let is_shown = |(_, cells): &(String, Vec<Option<String>>)| cells.iter().any(Option::is_some);
+        let numeric_columns = columns[numbers..]
+            .iter()
+            .filter(|column| is_shown(column))
+            .count();
+        columns.retain(is_shown);
         let line = |line: usize| {
             let cells = columns.iter().map(|(_, cells)| cells[line].clone());
             cells.map(|cell| cell.unwrap_or_else(|| "-".to_owned())).collect()
         };
         (!columns.is_empty()).then(|| Table {
             headings: columns.iter().map(|(name, _)| name.clone()).collect(),
-            numeric_columns: 0,
+            numeric_columns,
             rows: (0..lines.len()).map(line).collect(),
         })
     }

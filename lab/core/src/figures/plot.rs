@@ -1,10 +1,11 @@
-//! The plots of a figure: bars, or lines with level lines.
+//! The plots of a figure: bars, boxes, or lines with level lines.
 
 use super::expression;
 use super::select::{Picked, Rows};
 use super::spec::{PlotSpec, SeriesSpec};
 use crate::report::Plot;
 use crate::report::bar::{BarPlot, BarRow};
+use crate::report::box_plot::{BoxPlot, BoxRow, Quantiles};
 use crate::report::line::{LinePlot, Series};
 use crate::report::page::Figure;
 use crate::report::scale::Spacing;
@@ -27,9 +28,10 @@ impl PlotSpec {
     /// A plot for each value of the keys it is drawn for, where there is anything to draw. The legend gets what is missing there.
     pub(super) fn figures(&self, label: &str, figure: &Rows<'_>, legend: &mut Legend) -> Vec<Figure> {
         let drawn = self.panels(figure).into_iter().filter_map(|rows| {
-            let plot = match &self.bars {
-                Some(bars) => self.bars(label, bars, &rows, legend)?,
-                None => self.lines(label, &rows, legend)?,
+            let plot = match (&self.bars, &self.boxes) {
+                (Some(bars), _) => self.bars(label, bars, &rows, legend)?,
+                (None, Some(boxes)) => self.boxes(label, boxes, &rows, legend)?,
+                (None, None) => self.lines(label, &rows, legend)?,
             };
             let caption = rows.words(rows.rows.first()?, &self.caption)?;
             Some(Figure { caption, plot })
@@ -59,10 +61,7 @@ impl PlotSpec {
                 continue;
             };
             let several = row.spread.is_some_and(|spread| spread.n > 1);
-            let colour = self.colours.iter().find(|colour| colour.finds(rows, row));
-            if let Some(colour) = colour {
-                add(legend, colour.colour, &colour.name);
-            }
+            let series = self.colour(rows, row, legend);
             let paper = rows.number(row, "paper").filter(|_| self.paper).map(|value| {
                 add(legend, PAPER, "the paper's");
                 BarRow {
@@ -76,7 +75,7 @@ impl PlotSpec {
                 label,
                 value: picked.value,
                 spread: several.then_some((picked.low, picked.high)),
-                series: colour.map_or(1, |colour| colour.colour),
+                series,
             });
             drawn.extend(paper);
         }
@@ -93,6 +92,46 @@ impl PlotSpec {
         }))
     }
 
+    /// The colour of a bar or a box; the legend names it.
+    fn colour(&self, rows: &Rows<'_>, row: &Row, legend: &mut Legend) -> usize {
+        match self.colours.iter().find(|colour| colour.finds(rows, row)) {
+            Some(colour) => {
+                add(legend, colour.colour, &colour.name);
+                colour.colour
+            }
+            None => 1,
+        }
+    }
+
+    fn boxes(&self, label: &str, boxes: &str, rows: &Rows<'_>, legend: &mut Legend) -> Option<Box<dyn Plot>> {
+        let drawn = rows.rows.iter().filter_map(|row| {
+            let spread = row.spread?;
+            let quantiles = Quantiles {
+                p05: row.number("p05")?,
+                p25: row.number("p25")?,
+                p50: spread.median,
+                p75: row.number("p75")?,
+                p95: row.number("p95")?,
+                max: spread.max,
+            };
+            Some(BoxRow {
+                label: rows.words(row, boxes)?,
+                series: self.colour(rows, row, legend),
+                quantiles: Some(quantiles),
+            })
+        });
+        let drawn: Vec<BoxRow> = drawn.collect();
+        (!drawn.is_empty()).then(|| {
+            let plot: Box<dyn Plot> = Box::new(BoxPlot {
+                label: label.to_owned(),
+                axis: self.axis.clone(),
+                spacing: spacing(self.log),
+                rows: drawn,
+            });
+            plot
+        })
+    }
+
     fn lines(&self, label: &str, rows: &Rows<'_>, legend: &mut Legend) -> Option<Box<dyn Plot>> {
         let mut lines = Vec::new();
         let mut draw = |name: &str, colour: usize, points: Vec<(f64, f64)>| {
@@ -103,17 +142,17 @@ impl PlotSpec {
                 points,
             });
         };
-        let mut ends = (f64::INFINITY, f64::NEG_INFINITY);
+        let mut places: Vec<f64> = Vec::new();
         for (name, colour, of) in self.rows_of_lines(rows) {
             let points = self.points(rows, &of);
-            if let (Some(first), Some(last)) = (points.first(), points.last()) {
-                ends = (ends.0.min(first.0), ends.1.max(last.0));
+            if !points.is_empty() {
+                places.extend(points.iter().map(|(x, _)| x));
                 draw(&name, colour, points);
             }
         }
-        if !ends.0.is_finite() {
-            return None;
-        }
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        let ends = (*places.first()?, *places.last()?);
         for level in &self.level {
             if let Some(picked) = rows.pick(&level.pick) {
                 let points = vec![(ends.0, picked.value), (ends.1, picked.value)];
@@ -126,7 +165,11 @@ impl PlotSpec {
             y_axis: self.axis.clone(),
             x_spacing: spacing(self.x_log),
             y_spacing: spacing(self.log),
-            x_ticks: self.x_ticks.clone(),
+            x_ticks: if self.x_points {
+                Some(places)
+            } else {
+                self.x_ticks.clone()
+            },
             marks: Vec::new(),
             series: lines,
         }))

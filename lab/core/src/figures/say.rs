@@ -44,7 +44,10 @@ pub(super) struct Keep {
     /// Those with the largest value of a key, and those that do not have it.
     #[serde(default)]
     pub(super) most: Option<String>,
-    /// Those with the smallest value of a key, too.
+    /// Those with the smallest value of a key.
+    #[serde(default)]
+    pub(super) least: Option<String>,
+    /// Those with the smallest value of a key and those with the largest.
     #[serde(default)]
     pub(super) ends: Option<String>,
     /// Those for which this holds.
@@ -86,13 +89,18 @@ impl Rows<'_> {
     /// The rows that stay, in their order.
     pub(super) fn keep(&self, keep: &Keep) -> Self {
         let mut kept = self.clone();
-        for (key, also_least) in [(&keep.most, false), (&keep.ends, true)] {
+        let ends = [
+            (&keep.most, false, true),
+            (&keep.least, true, false),
+            (&keep.ends, true, true),
+        ];
+        for (key, of_least, of_most) in ends {
             let Some(key) = key else { continue };
             let numbers = || self.rows.iter().filter_map(|row| self.number(row, key));
             let (least, most) = (numbers().reduce(f64::min), numbers().reduce(f64::max));
             kept = kept.only(|row| {
                 let number = self.number(row, key);
-                number.is_none() || number == most || (also_least && number == least)
+                number.is_none() || (of_most && number == most) || (of_least && number == least)
             });
         }
         kept = kept.only(|row| self.holds(row, keep.when.as_deref()));

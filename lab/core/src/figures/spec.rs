@@ -6,8 +6,9 @@
 //!   nothing_below           a gain of fewer percent is none
 //!   derive.NAME             a key that is made of another one
 //!   like.NAME               what tables with `like = "NAME"` have besides what they say themselves
+//!   [[say]]                 sentences of the rows before the lead
 //!   answers, [[tile]]       big numbers at the top
-//!   [[figure]]              a card, shown where a run has rows for it: where, text, say, entry, plot, table, claim
+//!   [[figure]]              a card, shown where a run has rows for it: where, needs, text, say, entry, plot, table, claim
 //! ```
 //!
 //! `where` names keys of rows and their values: one, a list of which one will do, or `{ not = .. }`. Rows of controls are found only by
@@ -34,8 +35,12 @@ pub(super) struct ReportSpec {
     pub(super) nothing_below: f64,
     #[serde(default)]
     pub(super) derive: BTreeMap<String, Derive>,
+    /// Before the lead.
+    #[serde(default)]
+    pub(super) say: Vec<SaySpec>,
     /// How many answers were checked: `{n}` rows.
-    pub(super) answers: TileSpec,
+    #[serde(default)]
+    pub(super) answers: Option<TileSpec>,
     #[serde(default)]
     pub(super) tile: Vec<TileSpec>,
     pub(super) figure: Vec<FigureSpec>,
@@ -75,6 +80,9 @@ pub(super) struct TileSpec {
     #[serde(default)]
     pub(super) value: String,
     pub(super) note: String,
+    /// What the note says of other rows.
+    #[serde(default)]
+    pub(super) say: Vec<SaySpec>,
     #[serde(default)]
     pub(super) pick: Pick,
 }
@@ -117,6 +125,9 @@ pub(super) struct FigureSpec {
     pub(super) title: String,
     #[serde(rename = "where")]
     pub(super) filter: Filter,
+    /// What one of its rows must be, too.
+    #[serde(default)]
+    pub(super) needs: Filter,
     #[serde(default)]
     pub(super) text: Vec<String>,
     /// Whether the card says in general how its numbers came about, and why some are missing.
@@ -138,7 +149,7 @@ fn yes() -> bool {
     true
 }
 
-/// A plot, or one for each value of some keys: bars if it says how they are called, else lines.
+/// A plot, or one for each value of some keys: bars or boxes if it says how they are called, else lines.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlotSpec {
@@ -165,6 +176,9 @@ pub(super) struct PlotSpec {
     /// The name of a bar.
     #[serde(default)]
     pub(super) bars: Option<String>,
+    /// The name of a box, whose row has its quantiles: `p05`, `p25`, the median, `p75`, `p95` and the largest.
+    #[serde(default)]
+    pub(super) boxes: Option<String>,
     /// Stands behind a bar's number.
     #[serde(default)]
     pub(super) unit: String,
@@ -190,6 +204,9 @@ pub(super) struct PlotSpec {
     /// Exactly these ticks along the lines, or round ones.
     #[serde(default)]
     pub(super) x_ticks: Option<Vec<f64>>,
+    /// A tick at each place where a line has a point.
+    #[serde(default)]
+    pub(super) x_points: bool,
     #[serde(default)]
     pub(super) series: Vec<SeriesSpec>,
     /// Instead of `series`: the name of the line a row belongs to.
@@ -232,10 +249,13 @@ pub(super) struct TableSpec {
     pub(super) keep: Keep,
     #[serde(default)]
     pub(super) each: Vec<String>,
+    /// How many columns, from the right, are aligned right.
+    #[serde(default)]
+    pub(super) numbers: usize,
     pub(super) column: Vec<ColumnSpec>,
 }
 
-/// The words for the line's first row that has them, controls among them; a dash where there is none.
+/// The words for the line's first row that has them, controls among them; a dash where there is none. Neighbours of one name are one column.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ColumnSpec {
@@ -286,6 +306,11 @@ pub(super) fn of(name: &str) -> Option<ReportSpec> {
         "key-ranges" => include_str!("key_ranges.toml"),
         "llc" => include_str!("llc.toml"),
         "oltp" => include_str!("oltp.toml"),
+        "demo" => concat!(include_str!("demo.toml"), include_str!("demo_names.toml")),
+        "demo-terminal" => concat!(
+            include_str!("demo_terminal.toml"),
+            include_str!("demo_names.toml")
+        ),
         _ => return None,
     };
     let spec = parse(text);

@@ -1,6 +1,6 @@
 //! Words of a figure's data, with what a row or a claim has in their gaps: `{mode}`, `{median:2x}`, `auto[ {auto_threads}]`.
 //!
-//! Behind the colon stand the decimals and what follows the number, or `bytes`. What stands in brackets is left out where one of its
+//! Behind the colon stand the decimals and what follows the number, or `bytes`, `ms` or `us` of a number of these. What stands in brackets is left out where one of its
 //! gaps has nothing.
 
 use corun_cli::number;
@@ -25,10 +25,13 @@ pub(super) fn fill(words: &str, gap: &dyn Fn(&str, &str) -> Option<String>) -> O
     Some(text)
 }
 
-/// A number with the decimals and the unit of a format, short where the format has no decimals, or in units of bytes.
+/// A number with the decimals and the unit of a format, short where the format has no decimals, or in units of bytes or of time.
 pub(super) fn number(value: f64, format: &str) -> String {
-    if format == "bytes" {
-        return number::bytes(value);
+    match format {
+        "bytes" => return number::bytes(value),
+        "ms" => return number::milliseconds(value),
+        "us" => return number::microseconds(value),
+        _ => {}
     }
     let unit = format.trim_start_matches(|digit: char| digit.is_ascii_digit());
     match format[..format.len() - unit.len()].parse::<usize>() {
@@ -72,6 +75,10 @@ mod tests {
             Some("at 1.46, 1 %".to_owned())
         );
         assert_eq!(number(2048.0, "bytes"), "2.0 KiB");
+        assert_eq!(
+            (number(1250.0, "ms"), number(25.94, "us")),
+            ("1.25 s".to_owned(), "25.9 us".to_owned())
+        );
         assert_eq!((filled("{other}"), filled("{ratio")), (None, None));
     }
 

@@ -11,11 +11,10 @@ pub fn page(page: &Page) -> String {
 
 /// One section.
 fn section(section: &Section) -> String {
-    let mut text = format!(
-        "{}\n{}\n",
-        section.heading,
-        "=".repeat(section.heading.chars().count())
-    );
+    let mut text = match section.heading.chars().count() {
+        0 => String::new(),
+        chars => format!("{}\n{}\n", section.heading, "=".repeat(chars)),
+    };
     for sentence in &section.text {
         text.push_str(&plain::paragraph("", sentence));
     }

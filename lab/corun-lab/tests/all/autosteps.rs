@@ -1,7 +1,8 @@
 //! `corun-lab autosteps`: points, misses and profiles. Traced are C programs made of `autosteps/client.c` here and now.
 
-use crate::client::{autosteps, client, number, of_kind, profile, rows};
+use crate::client::{autosteps, client, number, of_kind, rows};
 use crate::program::{Run, check_error, corun_in};
+use crate::words;
 use serde_json::Value;
 
 #[test]
@@ -53,15 +54,7 @@ fn points_are_source_lines_and_a_team_misses_less() {
 #[test]
 fn tables_name_the_cache_the_points_and_the_course() {
     let folder = client(&[]);
-    let arguments = [
-        "--function",
-        "index_fetch",
-        "--sweep",
-        "--knee",
-        "100,2",
-        "--",
-        "./client",
-    ];
+    let arguments = words("--function index_fetch --sweep --knee 100,2 -- ./client");
     let run = autosteps(&folder, &arguments);
     assert_eq!(run.code, 0, "{run:?}");
     for words in [
@@ -143,17 +136,7 @@ fn calls_can_be_limited_instead_of_a_knee_given() {
         "{rows:?}"
     );
     // A cache as small as this wants many.
-    let tiny = [
-        "autosteps",
-        "--l1i",
-        "1k/2/64",
-        "--function",
-        "index_fetch",
-        "--calls-max",
-        "1",
-        "--",
-        "./client",
-    ];
+    let tiny = words("autosteps --l1i 1k/2/64 --function index_fetch --calls-max 1 -- ./client");
     check_error(
         &corun_in(folder.path(), &tiny, ""),
         1,
@@ -165,15 +148,7 @@ fn calls_can_be_limited_instead_of_a_knee_given() {
 #[test]
 fn a_cache_that_holds_the_code_needs_no_point() {
     let folder = client(&[]);
-    let arguments = [
-        "autosteps",
-        "--l1i",
-        "64k/16/64",
-        "--function",
-        "index_fetch",
-        "--",
-        "./client",
-    ];
+    let arguments = words("autosteps --l1i 64k/16/64 --function index_fetch -- ./client");
     let run = corun_in(folder.path(), &arguments, "");
     assert_eq!((run.code, run.err.as_str()), (0, ""), "{run:?}");
     assert!(run.out.contains("no CTX point is needed"), "{run:?}");
@@ -198,138 +173,19 @@ fn marked_operations_are_those_between_the_markers() {
 }
 
 #[test]
-fn several_operations_choose_among_compiled_in_points_for_one_profile() {
-    let folder = client(&["-DPOINTS"]);
-    let both = [
-        "--function",
-        "index_fetch",
-        "--function",
-        "index_scan",
-        "--skip",
-        "1",
-    ];
-    let run = autosteps(
-        &folder,
-        &[
-            &both[..],
-            &["--json", "--profile", "points.txt", "--", "./client"],
-        ]
-        .concat(),
-    );
-    let rows = rows(&run);
-    assert_eq!(of_kind(&rows, "cache")[0]["choice"], "sites");
-    let operations = of_kind(&rows, "operation");
-    let names: Vec<&str> = operations
-        .iter()
-        .filter_map(|row| row["operation"].as_str())
-        .collect();
-    assert_eq!(names, ["index_fetch", "index_scan"]);
-    assert!(number(operations[0], "reduction_percent") >= 90.0, "{rows:?}");
-    let profile = profile(&folder, "points.txt");
-    assert_eq!(
-        (profile.l1i.to_string(), profile.knee.to_string()),
-        ("32k/8/64".to_owned(), "200,4".to_owned())
-    );
-    assert!(profile.entries.is_empty());
-    let points = of_kind(&rows, "point");
-    assert_eq!(profile.sites.len(), points.len());
-    assert!((1..=4).contains(&points.len()), "{points:?}");
-    let source = include_str!("client.c");
-    for site in &profile.sites {
-        assert_eq!((site.file.as_str(), site.column), ("client.c", 5));
-        let line = source.lines().nth(site.line as usize - 1).expect("a line");
-        assert!(line.trim_start().starts_with("CTX("), "{site}: {line}");
-    }
-    // Each operation's calls are counted with the points of both.
-    for (operation, name) in operations.iter().zip(&names) {
-        let calls: u64 = points
-            .iter()
-            .filter_map(|point| point["calls"][name].as_u64())
-            .sum();
-        assert_eq!(number(operation, "calls"), calls as f64);
-    }
-}
-
-#[test]
-fn points_that_prefetch_stay_on_where_that_is_asked() {
-    let folder = client(&["-DPOINTS"]);
-    let fetch = ["--function", "index_fetch", "--l1i", "64k/16/64"];
-    for (more, sites) in [(&[][..], 0), (&["--prefetch-points"][..], 1)] {
-        let rest = ["--profile", "p", "--", "./client"];
-        let run = corun_in(
-            folder.path(),
-            &[&["autosteps"], &fetch[..], more, &rest].concat(),
-            "",
-        );
-        assert_eq!(run.code, 0, "{run:?}");
-        assert_eq!(profile(&folder, "p").sites.len(), sites, "{run:?}");
-    }
-}
-
-#[test]
-fn programs_with_patchable_entries_get_entries() {
-    for flags in [
-        &["-fpatchable-function-entry=5"][..],
-        &["-fpatchable-function-entry=5", "-no-pie"],
-    ] {
-        let folder = client(flags);
-        let rest = ["--json", "--profile", "points.txt", "--", "./client"];
-        let rows = rows(&autosteps(
-            &folder,
-            &[&["--function", "index_fetch"], &rest[..]].concat(),
-        ));
-        assert_eq!(of_kind(&rows, "cache")[0]["choice"], "entries");
-        assert!(
-            number(of_kind(&rows, "operation")[0], "reduction_percent") >= 90.0,
-            "{rows:?}"
-        );
-        let profile = profile(&folder, "points.txt");
-        assert!(
-            profile.sites.is_empty() && (1..=4).contains(&profile.entries.len()),
-            "{profile}"
-        );
-        for entry in &profile.entries {
-            assert!(
-                ["find_leaf", "take_lock", "read_row", "answer"].contains(&entry.as_str()),
-                "{profile}"
-            );
-        }
-    }
-    // Without them entries are chosen where that is asked.
-    let folder = client(&[]);
-    let asked = ["--entries", "--profile", "points.txt", "--", "./client"];
-    let run = autosteps(&folder, &[&["--function", "index_fetch"], &asked[..]].concat());
-    assert_eq!(run.code, 0, "{run:?}");
-    assert!(!profile(&folder, "points.txt").entries.is_empty());
-}
-
-#[test]
 fn a_kept_trace_says_the_same_without_the_program() {
     let folder = client(&[]);
     let live = autosteps(
         &folder,
-        &[
-            "--function",
-            "index_fetch",
-            "--trace-out",
-            "kept.trace",
-            "--json",
-            "--",
-            "./client",
-        ],
+        &words("--function index_fetch --trace-out kept.trace --json -- ./client"),
     );
     let kept = autosteps(&folder, &["--trace", "kept.trace", "--json"]);
     let numbers = |run: &Run| {
         let rows = rows(run);
         let operation = of_kind(&rows, "operation")[0].clone();
-        let keys = [
-            "instructions",
-            "cold_misses",
-            "warm_misses",
-            "non_leading_misses",
-            "calls",
-        ];
-        keys.map(|key| number(&operation, key))
+        let keys = words("instructions cold_misses warm_misses non_leading_misses calls");
+        let numbers = keys.into_iter().map(|key| number(&operation, key));
+        numbers.collect::<Vec<f64>>()
     };
     assert_eq!(numbers(&live), numbers(&kept));
     let lines = |run: &Run| {
@@ -343,14 +199,7 @@ fn a_kept_trace_says_the_same_without_the_program() {
     assert_eq!(lines(&live), lines(&kept));
     let smaller = corun_in(
         folder.path(),
-        &[
-            "autosteps",
-            "--trace",
-            "kept.trace",
-            "--l1i",
-            "16k/4/32",
-            "--json",
-        ],
+        &words("autosteps --trace kept.trace --l1i 16k/4/32 --json"),
         "",
     );
     assert!(numbers(&smaller)[1] > numbers(&live)[1]);
@@ -369,14 +218,7 @@ fn the_report_is_a_page_of_its_own() {
     let folder = client(&[]);
     let run = autosteps(
         &folder,
-        &[
-            "--function",
-            "index_fetch",
-            "--report",
-            "steps.html",
-            "--",
-            "./client",
-        ],
+        &words("--function index_fetch --report steps.html -- ./client"),
     );
     assert_eq!(run.code, 0, "{run:?}");
     let html = std::fs::read_to_string(folder.path().join("steps.html")).expect("a report");
@@ -392,14 +234,7 @@ fn the_report_is_a_page_of_its_own() {
     assert!(!html.contains("http://") && !html.contains("https://") && !html.contains("<script"));
     let nowhere = autosteps(
         &folder,
-        &[
-            "--function",
-            "index_fetch",
-            "--report",
-            "no/such/folder.html",
-            "--",
-            "./client",
-        ],
+        &words("--function index_fetch --report no/such/folder.html -- ./client"),
     );
     check_error(&nowhere, 1, "cannot write the report", "");
 }

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::client::{Server, autosteps, client, number, of_kind, rows};
 use crate::program::{check_error, corun_in};
+use crate::words;
 
 #[test]
 fn points_inside_a_latch_are_warned_of_and_can_be_denied() {
@@ -43,15 +44,7 @@ fn points_inside_a_latch_are_warned_of_and_can_be_denied() {
 #[test]
 fn latches_can_be_other_functions() {
     let folder = client(&["-DPOINTS"]);
-    let fetch = [
-        "--function",
-        "index_fetch",
-        "--latch",
-        "take_lock,answer",
-        "--deny-latched",
-        "--",
-        "./client",
-    ];
+    let fetch = words("--function index_fetch --latch take_lock,answer --deny-latched -- ./client");
     let run = autosteps(&folder, &fetch);
     assert_eq!(run.code, 1, "{run:?}");
     assert!(run.err.contains("read_row"), "{run:?}");
@@ -62,15 +55,7 @@ fn threads_are_no_obstacle() {
     let folder = client(&["-DTHREADS"]);
     let rows = rows(&autosteps(
         &folder,
-        &[
-            "--function",
-            "index_fetch",
-            "--skip",
-            "100",
-            "--json",
-            "--",
-            "./client",
-        ],
+        &words("--function index_fetch --skip 100 --json -- ./client"),
     ));
     let alone = client(&[]);
     let expected = self::rows(&autosteps(
@@ -155,14 +140,7 @@ fn points_of_source_lines_are_no_profile() {
     let folder = client(&[]);
     let run = autosteps(
         &folder,
-        &[
-            "--function",
-            "index_fetch",
-            "--profile",
-            "points.txt",
-            "--",
-            "./client",
-        ],
+        &words("--function index_fetch --profile points.txt -- ./client"),
     );
     check_error(&run, 1, "nothing to put into a profile", "ctx!()");
     assert!(
@@ -234,15 +212,6 @@ fn wrong_arguments_are_usage_errors() {
     }
     check_error(&run(&["--function", "f"]), 2, "no program to trace", "--attach");
     check_error(&run(&["--", "./client"]), 2, "no operation to trace", "--marked");
-    let two = [
-        "--function",
-        "f",
-        "--function",
-        "g",
-        "--trace-out",
-        "t",
-        "--",
-        "./client",
-    ];
+    let two = words("--function f --function g --trace-out t -- ./client");
     check_error(&run(&two), 2, "--trace-out keeps one operation", "");
 }

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::program::corun_in;
+use crate::words;
 
 #[test]
 fn floor_rows_are_tables_or_json_and_can_be_recorded() {
@@ -20,16 +21,7 @@ fn floor_rows_are_tables_or_json_and_can_be_recorded() {
         "{run:?}"
     );
 
-    let arguments = [
-        "bench",
-        "floor",
-        "--quick",
-        "--threads",
-        "1",
-        "--json",
-        "--record",
-        "records",
-    ];
+    let arguments = words("bench floor --quick --threads 1 --json --record records");
     let run = corun_in(folder.path(), &arguments, "");
     assert_eq!(run.code, 0, "{run:?}");
     for line in run.out.lines() {
@@ -54,17 +46,7 @@ fn floor_rows_are_tables_or_json_and_can_be_recorded() {
 #[test]
 fn join_quick_checks_its_answers() {
     let folder = tempfile::tempdir().expect("a folder");
-    let arguments = [
-        "bench",
-        "join",
-        "--quick",
-        "--no-peers",
-        "--threads",
-        "1",
-        "--case",
-        "sparse",
-        "--json",
-    ];
+    let arguments = words("bench join --quick --no-peers --threads 1 --case sparse --json");
     let run = corun_in(folder.path(), &arguments, "");
     assert_eq!(run.code, 0, "{run:?}");
     let rows: Vec<serde_json::Value> = run
@@ -86,16 +68,7 @@ fn join_quick_checks_its_answers() {
 #[test]
 fn smt_writes_a_report_beside_its_rows() {
     let folder = tempfile::tempdir().expect("a folder");
-    let arguments = [
-        "bench",
-        "memory-latency",
-        "--quick",
-        "--case",
-        "fig14",
-        "--json",
-        "--report",
-        "smt.html",
-    ];
+    let arguments = words("bench memory-latency --quick --case fig14 --json --report smt.html");
     let run = corun_in(folder.path(), &arguments, "");
     if run.code == 2 && run.err.contains("one CPU only") {
         return;
@@ -118,16 +91,7 @@ fn smt_writes_a_report_beside_its_rows() {
 #[test]
 fn steps_traces_its_own_fetches_and_writes_a_report() {
     let folder = tempfile::tempdir().expect("a folder");
-    let arguments = [
-        "bench",
-        "instruction-cache",
-        "--quick",
-        "--case",
-        "fig17",
-        "--json",
-        "--report",
-        "steps.html",
-    ];
+    let arguments = words("bench instruction-cache --quick --case fig17 --json --report steps.html");
     let run = corun_in(folder.path(), &arguments, "");
     assert_eq!(run.code, 0, "{run:?}");
     let rows: Vec<serde_json::Value> = run
@@ -200,21 +164,10 @@ fn a_job_that_is_none_is_refused() {
 fn oltp_writes_a_report_and_leaves_no_files() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::create_dir(folder.path().join("disk")).expect("a folder");
-    let arguments = [
-        "bench",
-        "oltp",
-        "--quick",
-        "--no-peers",
-        "--threads",
-        "1",
-        "--case",
-        "tpcc_durable",
-        "--folder",
-        "disk",
-        "--json",
-        "--report",
-        "oltp.html",
-    ];
+    let arguments = words(
+        "bench oltp --quick --no-peers --threads 1 --case tpcc_durable --folder disk --json \
+        --report oltp.html",
+    );
     let run = corun_in(folder.path(), &arguments, "");
     assert_eq!(run.code, 0, "{run:?}");
     let rows: Vec<serde_json::Value> = run
@@ -255,16 +208,9 @@ fn oltp_writes_a_report_and_leaves_no_files() {
 fn an_interrupted_oltp_run_leaves_no_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut child = Command::new(crate::PROGRAM)
-        .args([
-            "bench",
-            "oltp",
-            "--no-peers",
-            "--case",
-            "tpcc_none_t1",
-            "--scale",
-            "1",
-            "--folder",
-        ])
+        .args(words(
+            "bench oltp --no-peers --case tpcc_none_t1 --scale 1 --folder",
+        ))
         .arg(folder.path())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

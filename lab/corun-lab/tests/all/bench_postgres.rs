@@ -3,19 +3,12 @@
 use std::fs;
 
 use crate::program::corun_in;
+use crate::words;
 
 #[test]
 fn proxy_measures_this_program_in_front_of_a_server() {
     let folder = tempfile::tempdir().expect("a folder");
-    let arguments = [
-        "bench",
-        "proxy",
-        "--quick",
-        "--no-peers",
-        "--case",
-        "simple_tcp_c8",
-        "--json",
-    ];
+    let arguments = words("bench proxy --quick --no-peers --case simple_tcp_c8 --json");
     let run = corun_in(folder.path(), &arguments, "");
     assert_eq!(run.code, 0, "{run:?}");
     if run.out.contains("no PostgreSQL") {

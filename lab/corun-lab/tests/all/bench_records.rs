@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::program::corun_in;
+use crate::words;
 
 #[test]
 fn suites_and_their_cases_are_listed() {
@@ -47,16 +48,7 @@ fn json(lines: &str) -> Vec<serde_json::Value> {
 fn a_run_goes_on_where_it_was_ended_and_two_records_are_compared() {
     let folder = tempfile::tempdir().expect("a folder");
     let floor = |more: &[&str]| {
-        let arguments = [
-            "bench",
-            "floor",
-            "--quick",
-            "--threads",
-            "1",
-            "--json",
-            "--out",
-            "records",
-        ];
+        let arguments = words("bench floor --quick --threads 1 --json --out records");
         let run = corun_in(folder.path(), &[&arguments, more].concat(), "");
         assert_eq!(run.code, 0, "{run:?}");
         (json(&run.out), run.err)

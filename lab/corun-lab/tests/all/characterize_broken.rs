@@ -6,8 +6,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::program::{Run, check_error, corun};
+use crate::words;
 use lab_postgres::characterize::server::Server;
-use lab_postgres::pooler::postgres::Programs;
+use lab_postgres::fixture::cluster::Programs;
 
 /// Longer than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -18,14 +19,8 @@ fn server() -> Server {
 
 /// Arguments of a run on `server` whose workload is `more`.
 fn arguments<'a>(server: &'a Server, out: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
-    let mut all = vec!["characterize", "--dsn", server.conninfo(), "--rows", "20000"];
-    all.extend([
-        "--without",
-        "interference",
-        "--concurrency",
-        "1,2",
-        "--repetitions",
-    ]);
+    let mut all = vec!["characterize", "--dsn", &server.conninfo, "--rows", "20000"];
+    all.extend(words("--without interference --concurrency 1,2 --repetitions"));
     all.extend(more);
     all.extend(["--out", out.to_str().expect("a name")]);
     all
@@ -161,7 +156,7 @@ fn a_server_that_dies_is_an_error_and_what_was_known_stays() {
     let server = server();
     let out = folder.path().join("a");
     let child = begun(&server, &out);
-    let postmaster = server.postmaster().expect("it is here");
+    let postmaster = server.postmaster.clone().expect("it is here");
     let killed = Command::new("kill")
         .args(["-s", "QUIT", &postmaster.to_string()])
         .status();
@@ -180,7 +175,7 @@ fn a_server_that_dies_is_an_error_and_what_was_known_stays() {
 fn a_database_that_is_not_there_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = server();
-    let wrong = format!("{} dbname=no_such_shop", server.conninfo());
+    let wrong = format!("{} dbname=no_such_shop", server.conninfo);
     let run = corun(&[
         "characterize",
         "--dsn",
@@ -210,9 +205,9 @@ fn wrong_input_is_refused_before_an_earlier_run_is_touched() {
     let (empty, missing) = (empty.to_str().expect("a name"), "/no/such/file.sql");
     for out in [&earlier, &fresh] {
         for (dsn, more) in [
-            (server.conninfo(), vec!["--sql", missing]),
-            (server.conninfo(), vec!["--sql", empty]),
-            (server.conninfo(), vec!["--workload", "uss"]),
+            (server.conninfo.as_str(), vec!["--sql", missing]),
+            (server.conninfo.as_str(), vec!["--sql", empty]),
+            (server.conninfo.as_str(), vec!["--workload", "uss"]),
             ("host=/no/such/folder", vec!["--workload", "uss", "--load"]),
         ] {
             let out = out.to_str().expect("a name");
@@ -241,7 +236,7 @@ fn a_missing_grant_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = server();
     server.ask("create role \"some one\" login").expect("a role");
-    let dsn = format!("{} user='some one'", server.conninfo());
+    let dsn = format!("{} user='some one'", server.conninfo);
     let sql = folder.path().join("own.sql");
     std::fs::write(&sql, "select 1;").expect("written");
     let out = folder.path().join("out");

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use crate::program::{check_error, corun_in};
+use crate::words;
 
 #[test]
 fn quick_checks_answers_and_writes_a_report() {
@@ -41,39 +42,16 @@ fn quick_checks_answers_and_writes_a_report() {
 #[test]
 fn json_rows_have_the_stable_keys() {
     let folder = tempfile::tempdir().expect("a folder");
-    let arguments = [
-        "demo",
-        "--quick",
-        "--parts",
-        "analytic",
-        "--rounds",
-        "1",
-        "--seconds",
-        "0.2",
-        "--short-clients",
-        "0",
-        "--json",
-        "--report",
-        "r.html",
-    ];
+    let arguments = words(
+        "demo --quick --parts analytic --rounds 1 --seconds 0.2 --short-clients 0 --json \
+        --report r.html",
+    );
     let run = corun_in(folder.path(), &arguments, "");
     assert_eq!(run.code, 0, "{run:?}");
     let mut metrics = BTreeSet::new();
     for line in run.out.lines() {
         let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
-        for key in [
-            "suite",
-            "case",
-            "metric",
-            "unit",
-            "n",
-            "min",
-            "median",
-            "max",
-            "answer_ok",
-            "label",
-            "engine",
-        ] {
+        for key in words("suite case metric unit n min median max answer_ok label engine") {
             assert!(row.get(key).is_some(), "{key} in {line}");
         }
         assert_eq!(
@@ -90,21 +68,10 @@ fn json_rows_have_the_stable_keys() {
 #[test]
 fn json_rows_of_the_live_part_have_the_stable_keys() {
     let folder = tempfile::tempdir().expect("a folder");
-    let arguments = [
-        "demo",
-        "--quick",
-        "--parts",
-        "live",
-        "--warehouses",
-        "1",
-        "--terminals",
-        "4",
-        "--workers",
-        "1",
-        "--clients",
-        "1",
-        "--json",
-    ];
+    let arguments = words(
+        "demo --quick --parts live --warehouses 1 --terminals 4 --workers 1 --clients 1 \
+        --json",
+    );
     let run = corun_in(folder.path(), &arguments, "");
     assert_eq!(run.code, 0, "{run:?}");
     let (mut metrics, mut engines, mut teams) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -135,18 +102,7 @@ fn json_rows_of_the_live_part_have_the_stable_keys() {
         teams.iter().map(String::as_str).collect::<Vec<_>>(),
         ["off", "on"]
     );
-    let expected = [
-        "ms",
-        "new_orders_per_min",
-        "p50_ms",
-        "p50_us",
-        "p95_ms",
-        "p99_us",
-        "queries_per_s",
-        "ratio",
-        "retries",
-        "tps",
-    ];
+    let expected = words("ms new_orders_per_min p50_ms p50_us p95_ms p99_us queries_per_s ratio retries tps");
     assert_eq!(metrics.iter().map(String::as_str).collect::<Vec<_>>(), expected);
     assert_eq!(
         engines.iter().map(String::as_str).collect::<Vec<_>>(),

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod autosteps;
+mod autosteps_candidates;
 mod autosteps_programs;
 mod bench;
 mod bench_postgres;
@@ -20,3 +21,8 @@ mod simulate;
 
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_corun-lab");
+
+/// The words of a line: arguments as they are typed.
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}

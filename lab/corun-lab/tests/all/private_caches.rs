@@ -1,6 +1,7 @@
 //! `corun-lab simulate private-caches`: tables for people, rows for scripts, and what wrong arguments say.
 
 use crate::program::{check_error, corun};
+use crate::words;
 
 /// Four cores and few queries: seconds even where tests are many.
 const SMALL: [&str; 8] = [
@@ -74,13 +75,10 @@ fn rows_have_stable_keys_and_are_the_same_every_time() {
             .iter()
             .any(|row| row["metric"] == metric && row["dispatch"] == dispatch)
     };
-    for metric in [
-        "l2_misses_per_query",
-        "l2_miss_percent",
-        "l1_misses_per_query",
-        "invalidated_per_query",
-        "gain_percent",
-    ] {
+    for metric in words(
+        "l2_misses_per_query l2_miss_percent l1_misses_per_query invalidated_per_query \
+        gain_percent",
+    ) {
         assert!(has(metric, "os") && has(metric, "range"), "{metric}");
     }
     assert!(has("l2_misses_to_save_per_query", "os"));
@@ -109,15 +107,7 @@ fn every_option_is_heard() {
     }
     // Of four queries none would be a Best Seller on the core that is kept for them.
     let enough = [&SMALL[..6], &["--queries", "12"]].concat();
-    let more = [
-        "--best-seller-steps",
-        "10",
-        "--dispatch",
-        "range",
-        "--customers",
-        "100000",
-        "--json",
-    ];
+    let more = words("--best-seller-steps 10 --dispatch range --customers 100000 --json");
     let split = rows_of(corun(&[&enough[..], &more].concat()));
     for name in ["none", "whole", "caric_1", "caric_2"] {
         let found = split

@@ -23,7 +23,7 @@ use corun_workloads::tpcc::{self, Scale};
 
 use super::job::{Done, Job, Mix, Mode, Operation, Pass, Points, TeamLine, Workload};
 use super::marks::{InRound, Marks};
-use super::table::{PaperTable, failed};
+use super::table::PaperTable;
 use super::transactions::{SEED, transactions};
 use lab_core::error::BenchError;
 
@@ -77,8 +77,8 @@ fn set_points(points: &Points) -> Result<(), BenchError> {
         Points::Default => teams::default_points(),
         Points::All => teams::set_points(|_| true),
         Points::Profile(text) => {
-            let profile: CtxProfile = text.parse().map_err(failed)?;
-            teams::load_profile(&profile).map_err(failed)?;
+            let profile: CtxProfile = text.parse().map_err(BenchError::store)?;
+            teams::load_profile(&profile).map_err(BenchError::store)?;
         }
     }
     Ok(())
@@ -90,7 +90,7 @@ impl Subject {
     /// # Errors
     /// The store's.
     pub fn load(workload: Workload, patient: bool) -> Result<Subject, BenchError> {
-        let store = Store::in_memory(options(patient)).map_err(failed)?;
+        let store = Store::in_memory(options(patient)).map_err(BenchError::store)?;
         let data = match workload {
             Workload::Operation {
                 operation,
@@ -112,12 +112,12 @@ impl Subject {
                 warehouses,
                 divisor,
             } => {
-                let engine = CorunTpcc::new(store).map_err(failed)?;
+                let engine = CorunTpcc::new(store).map_err(BenchError::store)?;
                 let scale = Scale {
                     warehouses,
                     divisor: divisor.clamp(1, 100),
                 };
-                tpcc::load(&engine, scale, SEED, 1, &|_| ()).map_err(failed)?;
+                tpcc::load(&engine, scale, SEED, 1, &|_| ()).map_err(BenchError::store)?;
                 Data::Tpcc {
                     engine: Box::new(engine),
                     scale,
@@ -151,7 +151,7 @@ impl Subject {
             }
             Data::Tpcc { engine, scale, mix } => {
                 let mut done = transactions(engine, *scale, *mix, pass)?;
-                let violations = tpcc::check(engine.as_ref(), *scale).map_err(failed)?;
+                let violations = tpcc::check(engine.as_ref(), *scale).map_err(BenchError::store)?;
                 done.wrong.extend(violations.iter().map(ToString::to_string));
                 Ok(done)
             }
@@ -173,7 +173,9 @@ impl Subject {
         let marks = Marks::new(pass, if pass.mode == Mode::Serial { 1 } else { members });
         let client = |member: usize| -> Result<(&PaperTable, Session, RowBuf), BenchError> {
             let table = &tables[member % tables.len()];
-            let session = store.session(0, corun_store::park::current()).map_err(failed)?;
+            let session = store
+                .session(0, corun_store::park::current())
+                .map_err(BenchError::store)?;
             Ok((table, session, table.buffer()))
         };
         let run =
@@ -223,7 +225,7 @@ pub(super) fn run_members(
         float: pass.float,
         ..TeamOptions::default()
     };
-    let mut scheduler = Scheduler::new(options).map_err(failed)?;
+    let mut scheduler = Scheduler::new(options).map_err(BenchError::store)?;
     let wrong = RefCell::new(Vec::new());
     let ended = scheduler.scope(|scope| {
         for member in 0..members {

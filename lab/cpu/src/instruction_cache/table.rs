@@ -28,10 +28,6 @@ pub(super) struct PaperTable {
     updates: Cell<u64>,
 }
 
-pub(super) fn failed(error: impl std::fmt::Display) -> BenchError {
-    BenchError::Store(error.to_string())
-}
-
 fn column(key: i64, at: usize) -> i32 {
     match at {
         0 => key as i32,
@@ -57,17 +53,17 @@ impl PaperTable {
         });
         let table = store
             .create_table(definition.primary_key(&["c0"]))
-            .map_err(failed)?;
+            .map_err(BenchError::store)?;
         let rows = i64::from(rows.max(1));
-        let mut session = store.session_here().map_err(failed)?;
+        let mut session = store.session_here().map_err(BenchError::store)?;
         let mut row = table.new_row();
         for first in (0..rows).step_by(LOAD_ROWS as usize) {
-            let transaction = session.begin().map_err(failed)?;
+            let transaction = session.begin().map_err(BenchError::store)?;
             for key in first..(first + LOAD_ROWS).min(rows) {
-                fill(&mut row, key).map_err(failed)?;
-                transaction.insert(&table, &row).map_err(failed)?;
+                fill(&mut row, key).map_err(BenchError::store)?;
+                transaction.insert(&table, &row).map_err(BenchError::store)?;
             }
-            transaction.commit().map_err(failed)?;
+            transaction.commit().map_err(BenchError::store)?;
         }
         Ok(PaperTable {
             by_key: table.primary(),
@@ -97,72 +93,77 @@ impl PaperTable {
                 marked.before();
                 let transaction = session.begin();
                 marked.after();
-                transaction.map_err(failed)?.commit().map_err(failed)?;
+                transaction
+                    .map_err(BenchError::store)?
+                    .commit()
+                    .map_err(BenchError::store)?;
             }
             Operation::Fetch => {
-                let transaction = session.begin().map_err(failed)?;
+                let transaction = session.begin().map_err(BenchError::store)?;
                 marked.before();
                 let found = transaction.fetch(&self.by_key, &[Value::from(key as i32)]);
                 marked.after();
-                let found = found.map_err(failed)?;
+                let found = found.map_err(BenchError::store)?;
                 if !found.is_some_and(|found| is_row(found.row, key)) {
-                    return Err(failed(format_args!("the fetch of key {key} found another row")));
+                    return Err(BenchError::store(format_args!(
+                        "the fetch of key {key} found another row"
+                    )));
                 }
-                transaction.commit().map_err(failed)?;
+                transaction.commit().map_err(BenchError::store)?;
             }
             Operation::Scan => self.scan(session, key.min(self.rows - SCANNED).max(0), marked)?,
             Operation::Update => {
-                let transaction = session.begin().map_err(failed)?;
+                let transaction = session.begin().map_err(BenchError::store)?;
                 let rid = self.locked(&transaction, key)?;
                 marked.before();
                 let updated = self.increment(&transaction, rid);
                 marked.after();
                 updated?;
-                transaction.commit().map_err(failed)?;
+                transaction.commit().map_err(BenchError::store)?;
                 self.updates.set(self.updates.get() + 1);
             }
             Operation::Commit => {
-                let transaction = session.begin().map_err(failed)?;
+                let transaction = session.begin().map_err(BenchError::store)?;
                 let rid = self.locked(&transaction, key)?;
                 self.increment(&transaction, rid)?;
                 marked.before();
                 let committed = transaction.commit();
                 marked.after();
-                committed.map_err(failed)?;
+                committed.map_err(BenchError::store)?;
                 self.updates.set(self.updates.get() + 1);
             }
             Operation::Insert => {
                 // Beyond all keys that stay; taken away again outside the markers.
                 let key = self.rows + number as i64;
-                fill(row, key).map_err(failed)?;
-                let transaction = session.begin().map_err(failed)?;
+                fill(row, key).map_err(BenchError::store)?;
+                let transaction = session.begin().map_err(BenchError::store)?;
                 marked.before();
                 let inserted = transaction.insert(&self.table, row);
                 marked.after();
-                inserted.map_err(failed)?;
-                transaction.commit().map_err(failed)?;
-                let transaction = session.begin().map_err(failed)?;
+                inserted.map_err(BenchError::store)?;
+                transaction.commit().map_err(BenchError::store)?;
+                let transaction = session.begin().map_err(BenchError::store)?;
                 let rid = self.locked(&transaction, key)?;
-                transaction.delete(&self.table, rid).map_err(failed)?;
-                transaction.commit().map_err(failed)?;
+                transaction.delete(&self.table, rid).map_err(BenchError::store)?;
+                transaction.commit().map_err(BenchError::store)?;
             }
             Operation::Delete => {
                 let key = self.rows + number as i64;
-                fill(row, key).map_err(failed)?;
-                let transaction = session.begin().map_err(failed)?;
-                transaction.insert(&self.table, row).map_err(failed)?;
-                transaction.commit().map_err(failed)?;
-                let transaction = session.begin().map_err(failed)?;
+                fill(row, key).map_err(BenchError::store)?;
+                let transaction = session.begin().map_err(BenchError::store)?;
+                transaction.insert(&self.table, row).map_err(BenchError::store)?;
+                transaction.commit().map_err(BenchError::store)?;
+                let transaction = session.begin().map_err(BenchError::store)?;
                 let rid = self.locked(&transaction, key)?;
                 marked.before();
                 let deleted = transaction.delete(&self.table, rid);
                 marked.after();
-                if !deleted.map_err(failed)? {
-                    return Err(failed(format_args!(
+                if !deleted.map_err(BenchError::store)? {
+                    return Err(BenchError::store(format_args!(
                         "the row of key {key} was not there to delete"
                     )));
                 }
-                transaction.commit().map_err(failed)?;
+                transaction.commit().map_err(BenchError::store)?;
             }
         }
         Ok(())
@@ -176,7 +177,7 @@ impl PaperTable {
         next: &dyn Fn(usize),
         end: &dyn Fn(),
     ) -> Result<(), BenchError> {
-        let transaction = session.begin().map_err(failed)?;
+        let transaction = session.begin().map_err(BenchError::store)?;
         let keys: Vec<i64> = numbers.map(|number| self.key(number)).collect();
         // Looked at behind the last: only the fetches are of interest.
         let mut found = Vec::with_capacity(keys.len());
@@ -186,11 +187,16 @@ impl PaperTable {
         }
         end();
         for (key, found) in keys.into_iter().zip(found) {
-            if !found.map_err(failed)?.is_some_and(|found| is_row(found.row, key)) {
-                return Err(failed(format_args!("the fetch of key {key} found another row")));
+            if !found
+                .map_err(BenchError::store)?
+                .is_some_and(|found| is_row(found.row, key))
+            {
+                return Err(BenchError::store(format_args!(
+                    "the fetch of key {key} found another row"
+                )));
             }
         }
-        transaction.commit().map_err(failed).map(drop)
+        transaction.commit().map_err(BenchError::store).map(drop)
     }
 
     fn scan(&self, session: &mut Session, first: i64, marked: &dyn Marked) -> Result<(), BenchError> {
@@ -199,8 +205,8 @@ impl PaperTable {
             std::ops::Bound::Included(Value::from(first as i32)),
             std::ops::Bound::Excluded(Value::from((first + SCANNED) as i32)),
         );
-        let range = range.map_err(failed)?;
-        let transaction = session.begin().map_err(failed)?;
+        let range = range.map_err(BenchError::store)?;
+        let transaction = session.begin().map_err(BenchError::store)?;
         marked.before();
         let keys = (|| -> Result<(i64, i64), StoreError> {
             let mut scan = transaction.scan(&self.by_key, &range, Direction::Ascending, Lock::Shared)?;
@@ -214,13 +220,13 @@ impl PaperTable {
         marked.after();
         let last = (first + SCANNED).min(self.rows);
         let expected = (last - first, (first..last).sum::<i64>());
-        let found = keys.map_err(failed)?;
+        let found = keys.map_err(BenchError::store)?;
         if found != expected {
-            return Err(failed(format_args!(
+            return Err(BenchError::store(format_args!(
                 "the scan from key {first} gave {found:?} (rows, sum of keys), not {expected:?}"
             )));
         }
-        transaction.commit().map_err(failed).map(drop)
+        transaction.commit().map_err(BenchError::store).map(drop)
     }
 
     fn locked(
@@ -230,10 +236,10 @@ impl PaperTable {
     ) -> Result<corun_store::Rid, BenchError> {
         let found = transaction
             .fetch_for_update(&self.by_key, &[Value::from(key as i32)])
-            .map_err(failed)?;
+            .map_err(BenchError::store)?;
         match found {
             Some(found) => Ok(found.rid),
-            None => Err(failed(format_args!("no row has key {key}"))),
+            None => Err(BenchError::store(format_args!("no row has key {key}"))),
         }
     }
 
@@ -246,7 +252,7 @@ impl PaperTable {
             let before = row.row().int(1);
             row.set(1, Value::from(before as i32 + 1))
         });
-        changed.map_err(failed)
+        changed.map_err(BenchError::store)
     }
 
     /// A buffer for rows of the table.
@@ -256,11 +262,11 @@ impl PaperTable {
 
     /// What of all that must hold after any passes does not.
     pub(super) fn check(&self, store: &Store) -> Result<Vec<String>, BenchError> {
-        let snapshot = store.snapshot().map_err(failed)?;
+        let snapshot = store.snapshot().map_err(BenchError::store)?;
         let (mut rows, mut updates, mut wrong) = (0i64, 0i64, 0i64);
         for found in snapshot
             .rows(&self.table, 0..self.table.rid_end())
-            .map_err(failed)?
+            .map_err(BenchError::store)?
         {
             let key = found.row.int(0);
             rows += 1;

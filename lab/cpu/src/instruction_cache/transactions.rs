@@ -10,7 +10,6 @@ use corun_workloads::tpcc::{self, Input, Kind, Scale, Terminal};
 use super::job::{Done, Mix, Mode, Pass};
 use super::marks::Marks;
 use super::subject::run_members;
-use super::table::failed;
 use lab_core::error::BenchError;
 
 /// Seed of TPC-C's rows and inputs.
@@ -109,10 +108,10 @@ pub(super) fn transactions(
     };
     if pass.mode == Mode::Serial {
         let clients = (0..pass.members).map(client).collect::<Result<Vec<_>, _>>();
-        let mut clients = clients.map_err(failed)?;
+        let mut clients = clients.map_err(BenchError::store)?;
         'all: loop {
             for client in &mut clients {
-                client.run().map_err(failed)?;
+                client.run().map_err(BenchError::store)?;
                 finished.add();
                 if finished.over.get() {
                     break 'all;
@@ -131,7 +130,7 @@ pub(super) fn transactions(
         run_members(pass, "terminal", &mut done, |number| {
             until_over(number).map_err(|error| {
                 finished.over.set(true);
-                failed(error)
+                BenchError::store(error)
             })
         })?;
     }

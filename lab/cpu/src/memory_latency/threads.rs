@@ -32,7 +32,7 @@ impl Seats {
     /// # Errors
     /// When the kernel refuses one of the CPUs.
     pub fn take(pair: Pair) -> Result<Seats, BenchError> {
-        let try_pin = |cpu: CpuId| pin(cpu).map_err(|error| BenchError::Machine(error.to_string()));
+        let try_pin = |cpu: CpuId| pin(cpu).map_err(BenchError::machine);
         drop(try_pin(pair.partner)?);
         Ok(Seats {
             pair,

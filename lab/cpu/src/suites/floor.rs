@@ -7,7 +7,7 @@ use clap::Args;
 use corun_cli::arguments::positive;
 use corun_model::topology::Topology;
 use corun_model::units::Bytes;
-use corun_topology::measure::{FloorBuffer, MeasureError};
+use corun_topology::measure::FloorBuffer;
 
 use lab_core::error::BenchError;
 use lab_core::row::Row;
@@ -134,11 +134,11 @@ fn run(args: &FloorArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
         .progress()
         .begin("floor", (chosen.len() * repetitions) as u64);
     for (name, bytes, threads) in chosen {
-        let buffer = FloorBuffer::new(Bytes(*bytes)).map_err(machine_error)?;
+        let buffer = FloorBuffer::new(Bytes(*bytes)).map_err(BenchError::machine)?;
         let mut values = Vec::with_capacity(repetitions);
         let mut answer_ok = true;
         for _ in 0..repetitions {
-            let sample = buffer.sample(*threads, lines).map_err(machine_error)?;
+            let sample = buffer.sample(*threads, lines).map_err(BenchError::machine)?;
             values.push(sample.ns_per_line);
             answer_ok &= sample.checksum_ok;
             runner.progress().advance(1);
@@ -156,10 +156,6 @@ fn run(args: &FloorArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     }
     runner.progress().end();
     Ok(())
-}
-
-fn machine_error(error: MeasureError) -> BenchError {
-    BenchError::Machine(error.to_string())
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use clap::Args;
 
 use crate::instruction_cache;
 use lab_core::error::BenchError;
-use lab_core::run::{Plan, Runner};
-use lab_core::suite::{Common, Rounds, Suite, SuiteArgs};
+use lab_core::run::Runner;
+use lab_core::suite::{Common, Rounds, Suite};
 
 /// Arguments of `corun-lab bench instruction-cache`.
 #[derive(Clone, Debug, Default, Args)]
@@ -27,21 +27,7 @@ pub struct InstructionCacheArgs {
     pub program: Option<PathBuf>,
 }
 
-impl SuiteArgs for InstructionCacheArgs {
-    const SUITE: Suite = Suite::InstructionCache;
-
-    fn common(&mut self) -> &mut Common {
-        &mut self.common
-    }
-
-    fn plan(&self) -> Plan {
-        self.rounds.plan(self.common.quick)
-    }
-
-    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-        run(self, runner)
-    }
-}
+lab_core::suite_args!(InstructionCacheArgs, InstructionCache);
 
 /// Runs the selected cases.
 fn run(args: &InstructionCacheArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {

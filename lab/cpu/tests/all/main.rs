@@ -2,3 +2,8 @@
 
 mod floor;
 mod memory_latency;
+
+/// The words of a line.
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}

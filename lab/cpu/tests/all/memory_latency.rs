@@ -12,6 +12,8 @@ use lab_core::suite::{Common, Suite, run};
 use corun_model::operators::placement::{Placement, place};
 use lab_cpu::suites::memory_latency::MemoryLatencyArgs;
 
+use crate::words;
+
 /// Runs the suite quickly; `None` on a machine where this process has one CPU, which has no place for a second thread.
 fn quick(case: Option<&str>) -> Option<(Vec<Row>, Outcome)> {
     if place(&corun_topology::discover(), Placement::Auto).is_err() {
@@ -33,31 +35,8 @@ fn text<'r>(row: &'r Row, key: &str) -> &'r str {
     }
 }
 
-const FIGURES: [&str; 23] = [
-    "4a",
-    "4b",
-    "4c",
-    "5",
-    "6a",
-    "6b",
-    "7a",
-    "7b",
-    "8",
-    "9",
-    "10",
-    "11a",
-    "11b",
-    "12",
-    "13",
-    "14a",
-    "14b",
-    "15",
-    "table2",
-    "direct",
-    "skips_duplicates",
-    "tables",
-    "trees",
-];
+const FIGURES: &str = "4a 4b 4c 5 6a 6b 7a 7b 8 9 10 11a 11b 12 13 14a 14b 15 table2 direct \
+    skips_duplicates tables trees";
 
 #[test]
 fn every_figure_has_rows_with_the_stable_keys_and_right_answers() {
@@ -67,15 +46,8 @@ fn every_figure_has_rows_with_the_stable_keys_and_right_answers() {
     assert!(outcome.is_ok(), "{:?}", outcome.failures);
     assert_eq!(outcome.rows, rows.len());
     let figures: BTreeSet<&str> = rows.iter().map(|row| text(row, "figure")).collect();
-    assert_eq!(figures, BTreeSet::from(FIGURES));
-    let metrics = [
-        "ns_per_probe",
-        "ratio",
-        "winner",
-        "misses_per_probe",
-        "machine_clears_per_probe",
-        "net_speed",
-    ];
+    assert_eq!(figures, words(FIGURES).into_iter().collect());
+    let metrics = words("ns_per_probe ratio winner misses_per_probe machine_clears_per_probe net_speed");
     let stable = "figure operator layout stream threads staging prefetch mode placement thread_role";
     for row in &rows {
         assert!(metrics.contains(&row.metric.as_str()), "{}", row.to_json());

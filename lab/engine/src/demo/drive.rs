@@ -1,4 +1,5 @@
-//! Runs the clients of one turn against one engine and notes what each execution took.
+//! Runs the clients of one turn and notes what each execution took: [`turn`] against an engine or a coordinator, [`clients`] against
+//! whatever answers.
 //!
 //! A client takes statements until the time is up, at least one, and always finishes the one it is in; its rate is its own executions
 //! over its own time, so that no half-finished statement is lost or counted. Times are taken around the statement alone;
@@ -48,12 +49,10 @@ impl Target for Answerer {
 /// One statement, run once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Execution {
-    /// Index into the mix.
+    /// Its number.
     pub statement: usize,
     /// Milliseconds from sending the statement to having its last row.
     pub milliseconds: f64,
-    /// Whether the answer equalled the reference.
-    pub correct: bool,
 }
 
 /// What one client did.
@@ -65,6 +64,8 @@ pub struct ClientRun {
     pub seconds: f64,
     /// In order.
     pub executions: Vec<Execution>,
+    /// What was wrong with answers, one text each.
+    pub wrong: Vec<String>,
 }
 
 /// What all clients did on one side of a round.
@@ -83,44 +84,77 @@ pub struct Turn {
 /// How often the progress bar moves.
 const TICK: Duration = Duration::from_millis(250);
 
+/// How many steps of the progress bar a turn takes.
+pub fn steps(time: Duration) -> u64 {
+    time.as_millis().div_ceil(TICK.as_millis()) as u64
+}
+
+/// What decides the order in which the clients of a turn take their statements.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Draw {
+    /// The seed.
+    pub seed: u64,
+    /// The round.
+    pub round: usize,
+}
+
 /// Runs one turn; returns the clients' runs and the peak memory.
 ///
 /// # Errors
 /// The first statement that fails; the other clients are stopped.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "each is one independent input; a struct would have one user"
-)]
 pub async fn turn<T: Target>(
     target: &T,
     mix: &Arc<Mix>,
     seats: &[Seat],
-    seed: u64,
-    round: usize,
+    draw: Draw,
     duration: Duration,
     what: &str,
     progress: &dyn Progress,
 ) -> Result<(Vec<ClientRun>, u64), BenchError> {
-    progress.begin(what, duration.as_millis().div_ceil(TICK.as_millis()) as u64);
+    progress.begin(what, steps(duration));
     corun_machine::memory::reset_peak();
     let live = corun_machine::memory::live_bytes();
+    let seats = seats.iter().map(|&seat| (seat, mix.of_class(seat.class)));
+    let (target, mix) = (target.clone(), Arc::clone(mix));
+    let ask = move |number: usize| {
+        let (target, mix) = (target.clone(), Arc::clone(&mix));
+        async move {
+            let statement = &mix.statements[number];
+            let (answer, elapsed) = target.execute(&statement.sql).await?;
+            let is_wrong = statement.reference != Some(answer);
+            Ok::<_, EngineError>((elapsed, is_wrong.then(|| statement.name.clone())))
+        }
+    };
+    let runs = clients(seats, draw, duration, ask, progress).await?;
+    progress.end();
+    let peak_bytes = corun_machine::memory::peak_bytes().saturating_sub(live);
+    Ok((runs, peak_bytes))
+}
+
+/// Runs clients with the numbers of their statements until the time is up, and watches the time where there are none. `ask` runs a
+/// statement, and returns how long it took and what is wrong with its answer.
+///
+/// # Errors
+/// The first statement that fails; the other clients are stopped.
+pub async fn clients<R>(
+    seats: impl Iterator<Item = (Seat, Vec<usize>)>,
+    draw: Draw,
+    duration: Duration,
+    ask: impl Fn(usize) -> R + Clone + Send + Sync + 'static,
+    progress: &dyn Progress,
+) -> Result<Vec<ClientRun>, BenchError>
+where
+    R: Future<Output = Result<(Duration, Option<String>), EngineError>> + Send + 'static,
+{
     let start = Instant::now();
     let mut clients = JoinSet::new();
-    for seat in seats.iter().copied() {
-        clients.spawn(client(
-            target.clone(),
-            Arc::clone(mix),
-            seat,
-            seed,
-            round,
-            start,
-            duration,
-        ));
+    for (seat, statements) in seats {
+        clients.spawn(client(seat, statements, draw, (start, duration), ask.clone()));
     }
-    let mut runs = Vec::with_capacity(seats.len());
+    let mut runs = Vec::with_capacity(clients.len());
     let mut ticks = tokio::time::interval(TICK);
     ticks.tick().await;
-    while runs.len() < seats.len() {
+    while !clients.is_empty() || start.elapsed() < duration {
         tokio::select! {
             _ = ticks.tick() => progress.advance(1),
             Some(finished) = clients.join_next() => match finished {
@@ -129,45 +163,41 @@ pub async fn turn<T: Target>(
             },
         }
     }
-    progress.end();
     runs.sort_by_key(|(number, _)| *number);
-    let peak_bytes = corun_machine::memory::peak_bytes().saturating_sub(live);
-    Ok((runs.into_iter().map(|(_, run)| run).collect(), peak_bytes))
+    Ok(runs.into_iter().map(|(_, run)| run).collect())
 }
 
-/// One client; returns its number and its run.
-async fn client<T: Target>(
-    target: T,
-    mix: Arc<Mix>,
+/// One client; returns its number and its run. It runs at least one statement, however late it gets a CPU.
+async fn client<R>(
     seat: Seat,
-    seed: u64,
-    round: usize,
-    start: Instant,
-    duration: Duration,
-) -> Result<(usize, ClientRun), BenchError> {
-    let mine = mix.of_class(seat.class);
-    let mut executions = Vec::new();
-    for position in order(seed, round, seat.client, mine.len()) {
-        if !executions.is_empty() && start.elapsed() >= duration {
+    statements: Vec<usize>,
+    draw: Draw,
+    (start, duration): (Instant, Duration),
+    ask: impl Fn(usize) -> R + Send + Sync,
+) -> Result<(usize, ClientRun), EngineError>
+where
+    R: Future<Output = Result<(Duration, Option<String>), EngineError>> + Send + 'static,
+{
+    let mut run = ClientRun {
+        class: seat.class,
+        seconds: 0.0,
+        executions: Vec::new(),
+        wrong: Vec::new(),
+    };
+    for position in order(draw.seed, draw.round, seat.client, statements.len()) {
+        if !run.executions.is_empty() && start.elapsed() >= duration {
             break;
         }
-        let statement = mine[position];
-        let (answer, elapsed) = target.execute(&mix.statements[statement].sql).await?;
-        executions.push(Execution {
+        let statement = statements[position];
+        let (elapsed, wrong) = ask(statement).await?;
+        run.executions.push(Execution {
             statement,
             milliseconds: elapsed.as_secs_f64() * 1000.0,
-            correct: mix.statements[statement].reference == Some(answer),
         });
+        run.wrong.extend(wrong);
     }
-    let seconds = start.elapsed().as_secs_f64();
-    Ok((
-        seat.client,
-        ClientRun {
-            class: seat.class,
-            seconds,
-            executions,
-        },
-    ))
+    run.seconds = start.elapsed().as_secs_f64();
+    Ok((seat.client, run))
 }
 
 #[cfg(test)]
@@ -209,16 +239,8 @@ mod tests {
     fn play(target: &Parrot) -> Result<Vec<ClientRun>, BenchError> {
         let runtime = crate::query::runtime(2)?;
         let (mix, seats) = (mix(), seats(2, 1));
-        let turn = turn(
-            target,
-            &mix,
-            &seats,
-            5,
-            0,
-            Duration::from_millis(80),
-            "turn",
-            &Silent,
-        );
+        let (draw, time) = (Draw { seed: 5, round: 0 }, Duration::from_millis(80));
+        let turn = turn(target, &mix, &seats, draw, time, "turn", &Silent);
         runtime.block_on(turn).map(|(runs, _)| runs)
     }
 
@@ -241,8 +263,8 @@ mod tests {
             for (execution, statement) in run.executions.iter().zip(expected) {
                 assert_eq!(execution.statement, statement);
                 assert_eq!(execution.milliseconds, 2.0);
-                assert!(execution.correct);
             }
+            assert!(run.wrong.is_empty());
         }
     }
 
@@ -254,10 +276,15 @@ mod tests {
         })
         .expect("runs");
         let mix = mix();
-        for execution in runs.iter().flat_map(|run| &run.executions) {
+        for run in runs {
+            let asked = run
+                .executions
+                .iter()
+                .map(|execution| &mix.statements[execution.statement]);
+            let wrong = asked.filter(|statement| statement.sql.contains("lineorder"));
             assert_eq!(
-                execution.correct,
-                !mix.statements[execution.statement].sql.contains("lineorder")
+                run.wrong,
+                wrong.map(|statement| statement.name.clone()).collect::<Vec<_>>()
             );
         }
     }

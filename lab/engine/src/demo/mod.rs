@@ -9,18 +9,19 @@
 //!   summary: per class and per query, ratios taken within a round; stock against itself is the control
 //! ```
 //!
-//! Order of calls: [`Demo::prepare`], [`Demo::play`], then [`summary::Summary`], [`rows::rows`] and [`page::page`] on the
-//! result. Deciding what to run ([`mix`], [`schedule`]) and counting ([`summary`]) are pure; only [`drive`] runs anything.
+//! Order of calls: [`Demo::prepare`], [`Demo::play`], then [`rows::rows`] on the result; page and summary are figures of these rows,
+//! `lab/core/src/figures/demo.toml` and `demo_terminal.toml`. Deciding what to run ([`mix`], [`schedule`]) and counting ([`turns`],
+//! [`part`]) are pure; only [`drive`] runs anything.
 //! [`live`] is the second part: transactions beside analytic clients, on tables that change meanwhile.
 //! Not a benchmark of single queries: those are the suites'.
 
 pub mod drive;
 pub mod live;
 pub mod mix;
-pub mod page;
+pub mod part;
 pub mod rows;
 pub mod schedule;
-pub mod summary;
+pub mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +33,7 @@ use tokio::runtime::Runtime;
 use corun_model::progress::Progress;
 use corun_workloads::dataset::Dataset;
 use corun_workloads::ssb::Ssb;
-use drive::{Answerer, Target, Turn};
+use drive::{Answerer, Draw, Target, Turn};
 use lab_core::error::BenchError;
 use lab_core::order;
 use mix::Mix;
@@ -219,16 +220,11 @@ impl Demo {
                 );
                 let duration = Duration::from_secs_f64(self.options.seconds);
                 let seats = schedule::seats(self.options.clients, self.options.short_clients);
-                let turn = drive::turn(
-                    answerer,
-                    &self.mix,
-                    &seats,
-                    self.options.seed,
+                let draw = Draw {
+                    seed: self.options.seed,
                     round,
-                    duration,
-                    &what,
-                    progress,
-                );
+                };
+                let turn = drive::turn(answerer, &self.mix, &seats, draw, duration, &what, progress);
                 let (clients, peak_bytes) = self.runtime.block_on(turn)?;
                 turns.push(Turn {
                     side,

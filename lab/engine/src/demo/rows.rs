@@ -1,125 +1,111 @@
-//! The demo's numbers as benchmark rows (suite `demo`), for `corun-lab demo --json` and for records.
+//! The analytic part's numbers as rows of suite `demo`: classes, then queries, then memory.
 
-use super::summary::{ClassSummary, QuerySummary, SideSummary, Summary};
+use corun_model::cache::coschedule::PolicyName;
+use lab_core::row::Value;
+use lab_core::stats::{Spread, geometric_mean};
+
+use super::drive::Turn;
+use super::mix::Class;
+use super::part::{Part, Subject};
+use super::turns::{self, Turns, control, ratios};
 use super::{DemoResult, Side};
-use lab_core::row::Row;
-use lab_core::stats::Spread;
 
-const SUITE: &str = "demo";
+impl turns::Turn for Turn {
+    type Side = Side;
 
-/// All rows: classes, then queries, then memory.
-pub fn rows(result: &DemoResult, summary: &Summary) -> Vec<Row> {
-    let answer_ok = summary.wrong == 0;
-    let mut rows = Vec::new();
-    for class in &summary.classes {
-        class_rows(class, answer_ok, &mut rows);
+    fn side(&self) -> Side {
+        self.side
     }
-    for query in &summary.queries {
-        query_rows(query, answer_ok, &mut rows);
+
+    fn round(&self) -> usize {
+        self.round
     }
-    for &(side, peak) in &summary.peak_bytes {
-        let row = Row::measured(SUITE, "all", "peak_bytes", "bytes", peak, answer_ok);
-        rows.push(of_side(row, side));
+
+    fn clients(&self) -> &[super::drive::ClientRun] {
+        &self.clients
     }
+}
+
+/// The rows of a run.
+pub fn rows(result: &DemoResult) -> Part {
+    let turns = Turns(&result.turns);
     let options = &result.options;
-    rows.into_iter()
-        .map(|row| {
-            row.with("scale_factor", options.scale)
-                .with("partitions", options.partitions)
-                .with("clients", options.clients)
-                .with("short_clients", options.short_clients)
-                .with("seconds", options.seconds)
-        })
-        .collect()
+    let ran = [
+        ("rounds", Value::from(options.rounds)),
+        ("seed", Value::from(options.seed)),
+        ("data_rows", Value::from(result.data_rows as f64)),
+        ("data_bytes", Value::from(result.data_bytes as f64)),
+    ];
+    let keys = [
+        ("scale_factor", Value::from(options.scale)),
+        ("partitions", Value::from(options.partitions)),
+        ("clients", Value::from(options.clients)),
+        ("short_clients", Value::from(options.short_clients)),
+        ("seconds", Value::from(options.seconds)),
+    ];
+    let keys = keys.map(|(key, value)| (key.to_owned(), value)).to_vec();
+    let mut part = Part::new(turns.executions(), turns.wrong(), keys, "all", &ran);
+    for class in Class::ALL {
+        class_rows(&turns, &options.sides(), class, &mut part);
+    }
+    query_rows(result, &turns, &mut part);
+    for side in options.sides() {
+        let peaks = turns.by_round(side, |turn| turn.peak_bytes as f64);
+        part.push(&subject("all", side), "peak_bytes", "bytes", Spread::of(&peaks));
+    }
+    part
 }
 
-/// A row of one side.
-fn of_side(row: Row, side: Side) -> Row {
-    row.with("engine", side.engine()).with("policy", side.policy())
+fn subject(case: &str, side: Side) -> Subject {
+    Subject::new(case, &[("engine", side.engine()), ("policy", &side.policy())])
 }
 
-fn class_rows(class: &ClassSummary, answer_ok: bool, rows: &mut Vec<Row>) {
-    let case = class.class.name();
-    let row = |metric: &str, unit: &str, spread: Spread, side: Side| {
-        of_side(Row::measured(SUITE, case, metric, unit, spread, answer_ok), side)
-    };
-    for numbers in &class.sides {
-        let side = numbers.side;
-        rows.extend(numbers.rate.map(|rate| row("queries_per_s", "1/s", rate, side)));
-        for (metric, value) in [("p50_ms", latency(numbers, 50)), ("p95_ms", latency(numbers, 95))] {
-            rows.extend(value.map(|value| row(metric, "ms", value, side)));
+fn class_rows(turns: &Turns<'_, Turn>, sides: &[Side], class: Class, part: &mut Part) {
+    let rates = |side| turns.rates(side, class);
+    let stock = rates(Side::Stock);
+    for &side in sides {
+        let subject = subject(class.name(), side);
+        part.push_clients(&subject, turns, side, class);
+        let over = |below: &[f64]| ratios(&rates(side), below);
+        if side != Side::Stock {
+            part.push_ratio(&subject, over(&stock), Side::Stock.engine());
         }
-        for (ratio, versus) in [
-            (numbers.speed_up, Side::Stock.engine()),
-            (numbers.over_fifo, "fifo"),
-        ] {
-            rows.extend(ratio.map(|ratio| row("ratio", "x", ratio, side).versus(versus)));
+        if matches!(side, Side::Policy(_)) {
+            let fifo = rates(Side::Policy(PolicyName::Fifo));
+            part.push_ratio(&subject, over(&fifo), "fifo");
         }
     }
-    rows.extend(
-        class
-            .control
-            .map(|ratio| row("ratio", "x", ratio, Side::Stock).versus(Side::Stock.engine())),
-    );
+    let itself = Side::Stock.engine();
+    part.push_ratio(&subject(class.name(), Side::Stock), control(&stock), itself);
 }
 
-/// One quantile as a spread of itself: the quantile over all rounds is one number.
-fn latency(numbers: &SideSummary, percent: u8) -> Option<Spread> {
-    let latency = numbers.latency?;
-    let value = if percent == 50 { latency.p50 } else { latency.p95 };
-    Some(Spread {
-        n: numbers.executions,
-        min: value,
-        median: value,
-        max: value,
-    })
-}
-
-fn query_rows(query: &QuerySummary, answer_ok: bool, rows: &mut Vec<Row>) {
-    let row = |metric: &str, unit: &str, spread: Spread, side: Side| {
-        of_side(
-            Row::measured(SUITE, &query.name, metric, unit, spread, answer_ok),
-            side,
-        )
-        .with("class", query.class.name())
-    };
-    for (side, median) in [(Side::Stock, query.stock_ms), (Side::Corun, query.corun_ms)] {
-        let spread = median.map(Spread::one);
-        rows.extend(spread.map(|spread| row("ms", "ms", spread, side)));
+fn query_rows(result: &DemoResult, turns: &Turns<'_, Turn>, part: &mut Part) {
+    let mix = &result.mix;
+    let sides = [Side::Stock, Side::Corun];
+    for class in Class::ALL {
+        let mut speed_ups = Vec::new();
+        let versus = Side::Stock.engine();
+        for name in mix.names(class) {
+            let [stock, corun] = sides.map(|side| subject(name, side).with("class", class.name()));
+            let joins = mix.corun_joins.get(name);
+            let known: Vec<_> = joins
+                .map(|&joins| ("corun_joins", Value::from(joins)))
+                .into_iter()
+                .collect();
+            let is_meant = |statement: usize| mix.statements[statement].name == name;
+            speed_ups.extend(part.push_statement([&stock, &corun], versus, turns, sides, is_meant, &known));
+        }
+        if let (Class::Analytic, Some(mean)) = (class, geometric_mean(&speed_ups)) {
+            let rounds = [("rounds", Value::from(result.options.rounds))];
+            part.show(
+                &Subject::new(class.name(), &[]),
+                ("geomean", "x"),
+                Spread::one(mean),
+                &rounds,
+            );
+        }
     }
-    rows.extend(
-        query
-            .speed_up
-            .map(|ratio| row("ratio", "x", ratio, Side::Corun).versus(Side::Stock.engine())),
-    );
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::demo::summary::tests::result;
-
-    #[test]
-    fn classes_queries_and_memory_become_rows() {
-        let result = result();
-        let rows = rows(&result, &Summary::of(&result));
-        let find = |case: &str, metric: &str, engine: &str| {
-            let found = rows
-                .iter()
-                .find(|row| row.case == case && row.metric == metric && row.engine() == engine);
-            found.and_then(Row::median)
-        };
-        assert_eq!(find("analytic", "queries_per_s", "datafusion"), Some(50.0));
-        assert_eq!(find("analytic", "queries_per_s", "corun"), Some(100.0));
-        assert_eq!(find("analytic", "ratio", "corun"), Some(2.0));
-        assert_eq!(find("analytic", "ratio", "datafusion"), Some(1.0), "the control");
-        assert_eq!(find("short", "p95_ms", "corun"), Some(1.0));
-        assert_eq!(find("q1.1", "ratio", "corun"), Some(2.0));
-        assert_eq!(find("q1.2", "ratio", "corun"), None, "never ran");
-        assert_eq!(find("all", "peak_bytes", "corun"), Some(f64::from(3 << 20)));
-        assert!(
-            rows.iter()
-                .all(|row| row.answer_ok == Some(true) && row.suite == "demo")
-        );
-    }
-}
+pub(super) mod tests;

@@ -6,10 +6,8 @@
 //!
 //! Linking DuckDB's library instead would put a C++ build into every build of corun, and its allocator into our process.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -19,6 +17,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use serde_json::{Value, json};
 
+use super::process::{LineProcess, NoLine};
 use lab_core::error::BenchError;
 use lab_core::row::Row;
 use lab_core::run::{Runner, Sample};
@@ -34,9 +33,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A running DuckDB.
 pub struct DuckDb {
-    child: Child,
-    requests: Option<ChildStdin>,
-    replies: Receiver<String>,
+    process: LineProcess,
     scratch: tempfile::TempDir,
     version: String,
 }
@@ -84,32 +81,14 @@ impl DuckDb {
             .into_iter()
             .find(|python| has_package(python))
             .ok_or_else(|| failed(format!("no Python with the duckdb package; {HOW_TO_GET}")))?;
-        let mut child = Command::new(&python)
-            .args(["-c", DRIVER])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
+        let mut command = Command::new(&python);
+        command.args(["-c", DRIVER]);
+        let process = LineProcess::spawn(command, REPLY_TIMEOUT)
             .map_err(|error| failed(format!("could not start {}: {error}", python.display())))?;
-        let requests = child.stdin.take();
-        let output = child
-            .stdout
-            .take()
-            .ok_or_else(|| failed("its output could not be read"))?;
-        let (sender, replies) = channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
         let scratch = tempfile::tempdir()
             .map_err(|source| BenchError::io("could not make a temporary folder", source))?;
         let mut duckdb = DuckDb {
-            child,
-            requests,
-            replies,
+            process,
             scratch,
             version: String::new(),
         };
@@ -124,18 +103,12 @@ impl DuckDb {
     }
 
     fn request(&mut self, request: &Value) -> Result<Value, BenchError> {
-        let requests = self
-            .requests
-            .as_mut()
-            .ok_or_else(|| failed("it has been stopped"))?;
-        let sent = writeln!(requests, "{request}").and_then(|()| requests.flush());
-        sent.map_err(|error| failed(format!("it does not take requests: {error}")))?;
-        let line = self
-            .replies
-            .recv_timeout(REPLY_TIMEOUT)
-            .map_err(|error| match error {
-                RecvTimeoutError::Timeout => failed(format!("no reply within {} s", REPLY_TIMEOUT.as_secs())),
-                RecvTimeoutError::Disconnected => failed("it ended unexpectedly"),
+        let line = self.process.send(&request.to_string());
+        let line = line
+            .and_then(|()| self.process.line())
+            .map_err(|none| match none {
+                NoLine::Timeout => failed(format!("no reply within {} s", REPLY_TIMEOUT.as_secs())),
+                NoLine::Ended => failed("it ended unexpectedly"),
             })?;
         let reply: Value =
             serde_json::from_str(&line).map_err(|error| failed(format!("unreadable reply: {error}")))?;
@@ -303,17 +276,6 @@ pub fn differs(ours: &[Vec<String>], theirs: &[Vec<String>]) -> Option<String> {
         }
     }
     None
-}
-
-impl Drop for DuckDb {
-    fn drop(&mut self) {
-        // The end of its input ends the driver, except when a query hangs; both are waited for, so no process stays behind.
-        self.requests = None;
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = self.child.kill();
-        }
-        let _ = self.child.wait();
-    }
 }
 
 /// Uncompressed, without dictionaries: the file lives for one load.

@@ -2,3 +2,4 @@
 
 pub mod duckdb;
 pub mod oltp;
+mod process;

@@ -8,15 +8,13 @@
 //! Linking the engines instead would put C and C++ libraries into every build of corun; that is why `peers/oltp` is a workspace of its
 //! own.
 
-use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread::JoinHandle;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 
+use super::process::{LineProcess, NoLine};
 use crate::transactions::case::{SEED, Setup, Work};
 use crate::transactions::measured::{Loaded, Measured, per_thousand};
 use lab_core::error::BenchError;
@@ -154,54 +152,27 @@ impl Program {
     }
 }
 
-/// A running peer. Dropped, its process is ended.
+/// A running peer. Dropped, its process is ended; one that has not been checked does not check its data first.
 pub struct Peer {
     engine: String,
     main: &'static str,
-    child: Child,
-    input: Option<ChildStdin>,
-    lines: Receiver<String>,
-    errors: Option<JoinHandle<String>>,
+    process: LineProcess,
 }
 
 impl Peer {
-    fn spawn(mut command: Command, engine: &str) -> Result<Peer, BenchError> {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
+    fn spawn(command: Command, engine: &str) -> Result<Peer, BenchError> {
+        let process = LineProcess::spawn(command, REPLY_TIMEOUT)
             .map_err(|error| failed(format!("{engine}: could not be started: {error}")))?;
-        let input = child.stdin.take();
-        let (output, errors) = (child.stdout.take(), child.stderr.take());
-        let (sender, lines) = channel();
-        std::thread::spawn(move || {
-            let Some(output) = output else { return };
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    break;
-                }
-            }
-        });
-        let errors = std::thread::spawn(move || {
-            let mut text = String::new();
-            // What cannot be read is not needed: it would only explain a failure.
-            let _ = errors.map(|mut errors| errors.read_to_string(&mut text));
-            text
-        });
         Ok(Peer {
             engine: engine.to_owned(),
             main: "",
-            child,
-            input,
-            lines,
-            errors: Some(errors),
+            process,
         })
     }
 
     /// The process.
     pub fn process(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     /// One round, which the peer measures itself.
@@ -209,11 +180,7 @@ impl Peer {
     /// # Errors
     /// When the peer fails.
     pub fn round(&mut self) -> Result<Measured, BenchError> {
-        let sent = match &mut self.input {
-            Some(input) => writeln!(input, "go").and_then(|()| input.flush()),
-            None => return Err(failed(format!("{}: it has been stopped", self.engine))),
-        };
-        if sent.is_err() {
+        if self.process.send("go").is_err() {
             return Err(self.ended());
         }
         let line = self.line("outcome")?;
@@ -225,7 +192,7 @@ impl Peer {
     /// # Errors
     /// When the peer fails.
     pub fn check(&mut self) -> Result<Vec<String>, BenchError> {
-        self.input = None;
+        self.process.close();
         let line = self.line("checked")?;
         let wrong: Vec<String> = line["failed"]
             .as_array()
@@ -242,15 +209,15 @@ impl Peer {
     /// The next line, which must be of this event.
     fn line(&mut self, event: &str) -> Result<Value, BenchError> {
         let engine = &self.engine;
-        let line = match self.lines.recv_timeout(REPLY_TIMEOUT) {
+        let line = match self.process.line() {
             Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) => {
+            Err(NoLine::Timeout) => {
                 return Err(failed(format!(
                     "{engine}: no answer within {} s",
                     REPLY_TIMEOUT.as_secs()
                 )));
             }
-            Err(RecvTimeoutError::Disconnected) => return Err(self.ended()),
+            Err(NoLine::Ended) => return Err(self.ended()),
         };
         let parsed: Value = serde_json::from_str(&line)
             .map_err(|error| failed(format!("{engine}: an unreadable line: {error}")))?;
@@ -264,11 +231,8 @@ impl Peer {
 
     /// Why it is gone: its last words.
     fn ended(&mut self) -> BenchError {
-        self.input = None;
-        let _ = self.child.wait();
-        let words = self.errors.take().and_then(|errors| errors.join().ok());
-        let words = words.unwrap_or_default();
-        let words = words.lines().next().unwrap_or("it ended without a word");
+        let words = self.process.last_words();
+        let words = words.as_deref().unwrap_or("it ended without a word");
         let words = words.trim_start_matches("error: ");
         if words.contains("unexpected argument") {
             return failed(format!(
@@ -277,17 +241,6 @@ impl Peer {
             ));
         }
         failed(format!("{}: {words}", self.engine))
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        // A peer that has not been checked would check its data now; nobody waits for that.
-        self.input = None;
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = self.child.kill();
-        }
-        let _ = self.child.wait();
     }
 }
 

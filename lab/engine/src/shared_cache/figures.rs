@@ -11,17 +11,16 @@
 
 use std::collections::BTreeMap;
 
-use super::contest::{Times, hold};
+use super::beside::{measure, unavailable};
 use super::data::Data;
 use super::engines::{Engines, Kind, built_tables};
-use super::keys::{ALONE, Keys, PINNED, SLOWDOWN, SUITE};
+use super::keys::{ALONE, Keys, PINNED};
 use super::seats::{Query, Seats};
 use super::sizes::Sizes;
 use super::statement::{Access, Statement};
 use lab_core::error::BenchError;
-use lab_core::row::{Row, Value};
+use lab_core::row::Value;
 use lab_core::run::Runner;
-use lab_core::stats::{Noise, Spread};
 
 /// The `k` of the strong, moderate and weak representative. The paper's moderate query is PLQ_5 (section 7.1).
 pub const STRONG: usize = 2;
@@ -243,85 +242,39 @@ impl Lab<'_> {
     /// # Errors
     /// When a query ended its thread.
     pub fn run(&self, wants: &[Want], runner: &mut Runner<'_>) -> Result<(), BenchError> {
-        let rounds = runner.plan().repetitions;
         for ((kind, target), corunners) in groups(wants) {
             let mine = || {
                 wants
                     .iter()
                     .filter(move |want| want.kind == kind && want.target == target)
             };
-            let queries = corunners
-                .iter()
-                .map(|&corunner| Ok((corunner.to_string(), self.query(kind, corunner)?)))
-                .collect::<Result<Vec<_>, String>>();
-            let (query, queries) = match (self.target(kind, target), queries) {
-                (Ok(query), Ok(queries)) => (query, queries),
-                (Err(reason), _) | (_, Err(reason)) => {
-                    for want in mine() {
-                        let metric = want.beside.map_or(("ms", "ms"), |_| (SLOWDOWN, "x"));
-                        runner.emit_checked(self.keys(want).unavailable(metric.0, metric.1, &reason));
-                    }
+            let shown: Vec<(Keys, Option<usize>)> = mine()
+                .map(|want| {
+                    let place = |beside| corunners.iter().position(|other| *other == beside);
+                    (self.keys(want), want.beside.and_then(place))
+                })
+                .collect();
+            let query = |statement: &Statement| Ok((statement.to_string(), self.query(kind, *statement)?));
+            let queries: Result<Vec<_>, String> = corunners.iter().map(query).collect();
+            let both = self.target(kind, target).and_then(|query| Ok((query, queries?)));
+            let (query, queries) = match both {
+                Ok(both) => both,
+                Err(reason) => {
+                    unavailable(&shown, &reason, runner);
                     continue;
                 }
             };
             let table = self.table(target, &query)?;
-            let name = target.to_string();
-            let times = hold(
+            measure(
                 self.seats,
-                (&name, &query),
+                (&target.to_string(), &query),
                 &queries,
-                (rounds, runner.plan().order_seed),
-                runner.progress(),
+                &shown,
+                &table,
+                runner,
             )?;
-            for failure in &times.failures {
-                runner.fail(format!("{SUITE} {} {name}: {failure}", kind.engine()));
-            }
-            for want in mine() {
-                let corunner = want
-                    .beside
-                    .and_then(|beside| corunners.iter().position(|other| *other == beside));
-                emit(&self.keys(want), &times, corunner, &table, runner);
-            }
         }
         Ok(())
-    }
-}
-
-/// Rows of one target alone, or beside one of its co-runners.
-pub fn emit(
-    keys: &Keys,
-    times: &Times,
-    corunner: Option<usize>,
-    extra: &[(String, Value)],
-    runner: &mut Runner<'_>,
-) {
-    let ok = times.failures.is_empty();
-    let mut put = |metric: &str, unit: &str, values: &[f64], finish: &dyn Fn(Row) -> Row| {
-        let row = match Spread::of(values) {
-            Some(spread) => keys.put(Row::measured(SUITE, keys.case, metric, unit, spread, ok)),
-            None => keys.unavailable(metric, unit, "the query failed"),
-        };
-        runner.emit_checked(finish(row.with_all(extra)));
-    };
-    let milliseconds = |seconds: &[f64]| -> Vec<f64> { seconds.iter().map(|s| s * 1e3).collect() };
-    let noise = times.noise();
-    let bounds = |row: Row| match Noise::of(&noise) {
-        Some(noise) => row.with("noise_low", noise.low).with("noise_high", noise.high),
-        None => row,
-    };
-    match corunner {
-        None => {
-            put("ms", "ms", &milliseconds(&times.alone), &|row| row);
-            put(SLOWDOWN, "x", &noise, &|row| {
-                bounds(row.versus(ALONE).with("control", "a/a"))
-            });
-        }
-        Some(corunner) => {
-            put("ms", "ms", &milliseconds(&times.beside[corunner]), &|row| row);
-            put(SLOWDOWN, "x", &times.slowdowns(corunner), &|row| {
-                bounds(row.versus(ALONE))
-            });
-        }
     }
 }
 

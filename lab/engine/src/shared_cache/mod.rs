@@ -13,6 +13,7 @@
 //! table relative to the effective cache `C`, not by a scale factor: what the paper calls strong, moderate and weak is so on any
 //! machine.
 
+pub mod beside;
 pub mod contest;
 pub mod crowd;
 pub mod data;

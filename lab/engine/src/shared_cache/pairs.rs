@@ -9,10 +9,9 @@ use corun_datafusion::{Engine, EngineOptions, Joins};
 use corun_model::cache::locality::Footprint;
 use corun_model::units::Bytes;
 
-use super::contest::hold;
+use super::beside::{measure, unavailable};
 use super::engines::{Engines, Indexes, Kind, Settings, built_tables};
-use super::figures::emit;
-use super::keys::{ALONE, Keys, PINNED, SLOWDOWN, SUITE};
+use super::keys::{ALONE, Keys, PINNED};
 use super::seats::{Query, Seats};
 use super::sizes::Sizes;
 use crate::query::{run_query, runtime};
@@ -208,17 +207,23 @@ fn duel(
         query: target.full_name(),
         cache: sizes.cache,
     };
-    let queries = corunners
-        .iter()
-        .map(|&corunner| Ok((corunner.full_name(), sides.query(kind, corunner, answers)?)))
-        .collect::<Result<Vec<_>, String>>();
-    let (query, queries) = match (sides.query(kind, target, answers), queries) {
-        (Ok(query), Ok(queries)) => (query, queries),
-        (Err(reason), _) | (_, Err(reason)) => {
-            for corunner in std::iter::once(None).chain(corunners.iter().copied().map(Some)) {
-                let metric = corunner.map_or(("ms", "ms"), |_| (SLOWDOWN, "x"));
-                runner.emit_checked(keys("unknown", corunner).unavailable(metric.0, metric.1, &reason));
-            }
+    let shown = |class: &str| -> Vec<(Keys, Option<usize>)> {
+        let besides = (0..)
+            .zip(corunners)
+            .map(|(place, &corunner)| (keys(class, Some(corunner)), Some(place)));
+        std::iter::once((keys(class, None), None))
+            .chain(besides)
+            .collect()
+    };
+    let query = |member: &Member| Ok((member.full_name(), sides.query(kind, *member, answers)?));
+    let queries: Result<Vec<_>, String> = corunners.iter().map(query).collect();
+    let both = sides
+        .query(kind, target, answers)
+        .and_then(|query| Ok((query, queries?)));
+    let (query, queries) = match both {
+        Ok(both) => both,
+        Err(reason) => {
+            unavailable(&shown("unknown"), &reason, runner);
             return Ok(());
         }
     };
@@ -232,24 +237,8 @@ fn duel(
         class = sizes.class(Footprint::Tables(Bytes(first_two)));
         extra.push(("built_bytes".to_owned(), Value::from(first_two)));
     }
-    let class = class.to_string();
-    let name = target.full_name();
-    let rounds = runner.plan().repetitions;
-    let times = hold(
-        seats,
-        (&name, &query),
-        &queries,
-        (rounds, runner.plan().order_seed),
-        runner.progress(),
-    )?;
-    for failure in &times.failures {
-        runner.fail(format!("{SUITE} {CASE} {name}: {failure}"));
-    }
-    emit(&keys(&class, None), &times, None, &extra, runner);
-    for (index, &corunner) in corunners.iter().enumerate() {
-        emit(&keys(&class, Some(corunner)), &times, Some(index), &extra, runner);
-    }
-    Ok(())
+    let (name, shown) = (target.full_name(), shown(&class.to_string()));
+    measure(seats, (&name, &query), &queries, &shown, &extra, runner)
 }
 
 #[cfg(test)]

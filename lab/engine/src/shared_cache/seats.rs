@@ -144,7 +144,7 @@ impl Seat {
         let thread = std::thread::Builder::new()
             .name(format!("seat-{cpu}"))
             .spawn(move || {
-                let pinned = pin(cpu).map_err(|error| BenchError::Machine(error.to_string()));
+                let pinned = pin(cpu).map_err(BenchError::machine);
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
                 let runtime =
                     runtime.map_err(|source| BenchError::io("could not start a query's runtime", source));

@@ -15,7 +15,7 @@ use clap::Args;
 use corun_cli::arguments::positive;
 use corun_datafusion::{Engine, EngineOptions, Joins, QueryOutput};
 use corun_model::units::Bytes;
-use corun_topology::measure::{FloorBuffer, MeasureError};
+use corun_topology::measure::FloorBuffer;
 
 use crate::join::case::{Case, Entry, Extent, Measure, Tables, matrix, select};
 use crate::join::data::{JoinData, sql};
@@ -23,8 +23,8 @@ use crate::join::probe::{Found, TableAlone};
 use crate::peers::duckdb::{self, DuckDb};
 use lab_core::error::BenchError;
 use lab_core::row::{Row, Value};
-use lab_core::run::{Comparison, Plan, Runner, Sample, Side};
-use lab_core::suite::{Common, Rounds, Suite, SuiteArgs, Threads};
+use lab_core::run::{Comparison, Runner, Sample, Side};
+use lab_core::suite::{Common, Rounds, Suite, Threads};
 
 use crate::query::{runtime, side};
 use lab_core::stats::Spread;
@@ -84,21 +84,7 @@ pub struct JoinArgs {
     pub no_peers: bool,
 }
 
-impl SuiteArgs for JoinArgs {
-    const SUITE: Suite = Suite::Join;
-
-    fn common(&mut self) -> &mut Common {
-        &mut self.common
-    }
-
-    fn plan(&self) -> Plan {
-        self.rounds.plan(self.common.quick)
-    }
-
-    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-        run(self, runner)
-    }
-}
+lab_core::suite_args!(JoinArgs, Join);
 
 /// Runs the selected cases.
 fn run(args: &JoinArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
@@ -149,10 +135,9 @@ fn run_entry(entry: &Entry, peer: &mut Option<DuckDb>, runner: &mut Runner<'_>) 
     }
     for case in &entry.cases {
         match case.measure {
-            Measure::Join => compare(tables, &data, case.threads, peer.as_mut(), runner)?,
+            Measure::Join | Measure::Indexed => compare(tables, &data, case, peer.as_mut(), runner)?,
             Measure::PlanFloor => plan_floor(tables, &data, case, runner)?,
             Measure::ProbeOnly => probe_only(tables, &data, case, runner)?,
-            Measure::Indexed => indexed(tables, &data, case, peer.as_mut(), runner)?,
         }
     }
     if let Some(peer) = peer {
@@ -204,93 +189,74 @@ pub fn parameters(tables: &Tables, threads: usize) -> Vec<(String, Value)> {
     ]
 }
 
-fn compare(
+/// The comparison of a case's sides, without parameters of its own.
+fn comparison<'s>(
     tables: &Tables,
-    data: &JoinData,
-    threads: usize,
-    peer: Option<&mut DuckDb>,
-    runner: &mut Runner<'_>,
-) -> Result<(), BenchError> {
-    let runtime = runtime(threads)?;
-    let corun = engine(data, Joins::Corun, false, threads)?;
-    let stock = engine(data, Joins::Stock, false, threads)?;
-    let forced = engine(data, Joins::Stock, true, threads)?;
-    let query = sql(tables.keys, false);
-    let peer_query = sql(tables.keys, true);
-    let mut sides = vec![
-        side(CORUN, &runtime, &corun, &query, sum_text),
-        side(DATAFUSION, &runtime, &stock, &query, sum_text),
-        side(FORCED_HASH, &runtime, &forced, &query, sum_text),
-    ];
-    let mut parameters = parameters(tables, threads);
-    if let Some(peer) = peer {
-        peer.set_threads(threads)?;
-        parameters.push(("duckdb_version".to_string(), Value::from(peer.version())));
-        let peer = RefCell::new(peer);
-        sides.push(Side::new(duckdb::NAME, move || peer.borrow_mut().sample(&peer_query)).optional());
-    }
-    let case = tables.case_name(threads);
-    runner.compare(Comparison {
+    case: &Case,
+    name: &'s str,
+    expected: String,
+    sides: Vec<Side<'s>>,
+) -> Comparison<'s> {
+    Comparison {
         suite: "join",
-        case: &case,
-        parameters,
+        case: name,
+        parameters: parameters(tables, case.threads),
         metric: METRIC,
         unit: "ns",
         units_per_second: 1e9 / tables.probe_rows as f64,
         subject: CORUN,
         baseline: DATAFUSION,
-        expected: data.expected.clone(),
+        expected,
         sides,
-    });
-    Ok(())
+    }
 }
 
-/// The join with an index on `b.k`: `corun` chooses, `corun_index` always goes through it, `corun_hash` never does.
-fn indexed(
+/// The join by every engine. With an index on `b.k`, `corun` chooses, `corun_index` always goes through it, `corun_hash` never does.
+fn compare(
     tables: &Tables,
     data: &JoinData,
     case: &Case,
     peer: Option<&mut DuckDb>,
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
-    let runtime = runtime(case.threads)?;
-    let indexed_engine = |choice: &str| {
-        let settings = [("corun.index_join", choice)];
-        let engine = engine_with(data, Joins::Corun, &settings, case.threads)?;
+    let threads = case.threads;
+    let runtime = runtime(threads)?;
+    let plain = |joins, force_hash| engine(data, joins, force_hash, threads);
+    let indexed = |choice: &str| {
+        let engine = engine_with(data, Joins::Corun, &[("corun.index_join", choice)], threads)?;
         runtime.block_on(engine.create_index("b", "k"))?;
         Ok::<Engine, BenchError>(engine)
     };
-    let engines = [
-        (CORUN, indexed_engine("auto")?),
-        (CORUN_INDEX, indexed_engine("on")?),
-        (CORUN_HASH, indexed_engine("off")?),
-        (DATAFUSION, engine(data, Joins::Stock, false, case.threads)?),
-    ];
+    let engines = match case.measure {
+        Measure::Indexed => vec![
+            (CORUN, indexed("auto")?),
+            (CORUN_INDEX, indexed("on")?),
+            (CORUN_HASH, indexed("off")?),
+            (DATAFUSION, plain(Joins::Stock, false)?),
+        ],
+        _ => vec![
+            (CORUN, plain(Joins::Corun, false)?),
+            (DATAFUSION, plain(Joins::Stock, false)?),
+            (FORCED_HASH, plain(Joins::Stock, true)?),
+        ],
+    };
     let query = sql(tables.keys, false);
     let peer_query = sql(tables.keys, true);
     let mut sides: Vec<Side<'_>> = engines
         .iter()
         .map(|(name, engine)| side(name, &runtime, engine, &query, sum_text))
         .collect();
-    let mut parameters = parameters(tables, case.threads);
+    let mut version = None;
     if let Some(peer) = peer {
-        peer.set_threads(case.threads)?;
-        parameters.push(("duckdb_version".to_string(), Value::from(peer.version())));
+        peer.set_threads(threads)?;
+        version = Some(("duckdb_version".to_string(), Value::from(peer.version())));
         let peer = RefCell::new(peer);
         sides.push(Side::new(duckdb::NAME, move || peer.borrow_mut().sample(&peer_query)).optional());
     }
-    runner.compare(Comparison {
-        suite: "join",
-        case: &case.name(tables),
-        parameters,
-        metric: METRIC,
-        unit: "ns",
-        units_per_second: 1e9 / tables.probe_rows as f64,
-        subject: CORUN,
-        baseline: DATAFUSION,
-        expected: data.expected.clone(),
-        sides,
-    });
+    let name = case.name(tables);
+    let mut comparison = comparison(tables, case, &name, data.expected.clone(), sides);
+    comparison.parameters.extend(version);
+    runner.compare(comparison);
     Ok(())
 }
 
@@ -318,17 +284,11 @@ fn plan_floor(
         },
         sum_text,
     );
+    let (name, expected) = (case.name(tables), tables.probe_rows.to_string());
     runner.compare(Comparison {
-        suite: "join",
-        case: &case.name(tables),
-        parameters: parameters(tables, case.threads),
-        metric: METRIC,
-        unit: "ns",
-        units_per_second: 1e9 / tables.probe_rows as f64,
         subject: PLAN_FLOOR,
         baseline: PLAN_FLOOR,
-        expected: tables.probe_rows.to_string(),
-        sides: vec![side],
+        ..comparison(tables, case, &name, expected, vec![side])
     });
     Ok(())
 }
@@ -359,12 +319,12 @@ fn probe_only(
         );
         runner.emit(row.with("engine", "build_only").with_all(&parameters));
     }
-    let floor = FloorBuffer::new(Bytes(alone.bytes() as u64)).map_err(machine_error)?;
+    let floor = FloorBuffer::new(Bytes(alone.bytes() as u64)).map_err(BenchError::machine)?;
     let lines = tables.probe_rows as u64;
     // The pairs and the sum of their build rows of the join just checked; the timed probes must find the same.
     let expected = alone.probe(case.threads).text();
     let floor_side = Side::new("floor", || {
-        let sample = floor.sample(case.threads, lines).map_err(machine_error)?;
+        let sample = floor.sample(case.threads, lines).map_err(BenchError::machine)?;
         let answer = if sample.checksum_ok {
             expected.clone()
         } else {
@@ -377,30 +337,18 @@ fn probe_only(
             peak_bytes: None,
         })
     });
+    let probe = Side::timed("probe_only", || Ok(alone.probe(case.threads)), Found::text);
+    let sides = vec![probe, floor_side];
+    let mut comparison = comparison(tables, case, &name, expected.clone(), sides);
+    comparison
+        .parameters
+        .push(("bytes".to_string(), Value::from(alone.bytes())));
     runner.compare(Comparison {
-        suite: "join",
-        case: &name,
-        parameters: [
-            parameters,
-            vec![("bytes".to_string(), Value::from(alone.bytes()))],
-        ]
-        .concat(),
-        metric: METRIC,
-        unit: "ns",
-        units_per_second: 1e9 / tables.probe_rows as f64,
         subject: "probe_only",
         baseline: "floor",
-        expected: expected.clone(),
-        sides: vec![
-            Side::timed("probe_only", || Ok(alone.probe(case.threads)), Found::text),
-            floor_side,
-        ],
+        ..comparison
     });
     Ok(())
-}
-
-fn machine_error(error: MeasureError) -> BenchError {
-    BenchError::Machine(error.to_string())
 }
 
 /// The first column of the answer as the oracle writes it.

@@ -23,8 +23,8 @@ use crate::shared_cache::seats::Seats;
 use crate::shared_cache::sim::{self, SimArgs};
 use crate::shared_cache::sizes::{CACHE_MAX, Sizes};
 use lab_core::error::BenchError;
-use lab_core::run::{Plan, Runner};
-use lab_core::suite::{Common, Rounds, Suite, SuiteArgs};
+use lab_core::run::Runner;
+use lab_core::suite::{Common, Rounds, Suite};
 
 /// The cases that need the coordinator.
 const SCHEDULED: [&str; 4] = [FIGURE_6, PLAN_CHOICE, MIX, NOTHING_TO_GAIN];
@@ -45,21 +45,7 @@ pub struct LlcArgs {
     pub llc: Option<usize>,
 }
 
-impl SuiteArgs for LlcArgs {
-    const SUITE: Suite = Suite::Llc;
-
-    fn common(&mut self) -> &mut Common {
-        &mut self.common
-    }
-
-    fn plan(&self) -> Plan {
-        self.rounds.plan(self.common.quick)
-    }
-
-    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-        run(self, runner)
-    }
-}
+lab_core::suite_args!(LlcArgs, Llc);
 
 /// Runs the selected cases.
 fn run(args: &LlcArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
@@ -195,7 +181,7 @@ fn plq(
 fn scheduled_cpus(topology: &Topology) -> Result<Vec<CpuId>, BenchError> {
     // The size of the cache has no say in which CPUs share it.
     let domains = llc_domains(topology, Some(CACHE_MAX));
-    let domains = domains.map_err(|error| BenchError::Machine(error.to_string()))?;
+    let domains = domains.map_err(BenchError::machine)?;
     Ok(domains.into_iter().flat_map(|domain| domain.cpus).collect())
 }
 

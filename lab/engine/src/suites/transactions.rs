@@ -18,9 +18,9 @@ use crate::transactions::recovery::{self, Written};
 use crate::transactions::rows;
 use crate::transactions::{team_rows, teams};
 use lab_core::error::BenchError;
-use lab_core::run::{Plan, Runner};
+use lab_core::run::Runner;
 use lab_core::scratch::{Scratch, file_system, is_memory};
-use lab_core::suite::{Common, Rounds, Suite, SuiteArgs, Threads};
+use lab_core::suite::{Common, Rounds, Suite, Threads};
 
 /// Arguments of `corun-lab bench oltp`.
 #[derive(Clone, Debug, Default, Args)]
@@ -58,27 +58,12 @@ pub struct OltpArgs {
     pub no_peers: bool,
 }
 
-impl SuiteArgs for OltpArgs {
-    const SUITE: Suite = Suite::Oltp;
-
-    fn common(&mut self) -> &mut Common {
-        &mut self.common
-    }
-
-    fn plan(&self) -> Plan {
-        self.rounds.plan(self.common.quick)
-    }
-
-    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-        run(self, runner)
-    }
-}
+lab_core::suite_args!(OltpArgs, Oltp);
 
 /// Runs the selected cases.
 fn run(args: &OltpArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let sizes = sizes(args)?;
-    let cpus =
-        corun_topology::affinity::allowed_cpus().map_err(|error| BenchError::Machine(error.to_string()))?;
+    let cpus = corun_topology::affinity::allowed_cpus().map_err(BenchError::machine)?;
     let workers = worker_counts(args, &cpus)?;
     let all = setups(args.full, &workers, &cpus, sizes);
     let selected: Vec<&Setup> = all

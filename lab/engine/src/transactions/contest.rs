@@ -127,7 +127,7 @@ pub fn on_cpus<T: Send>(cpus: &[CpuId], work: impl FnOnce() -> T + Send) -> Resu
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| corun_topology::affinity::allow(cpus).map(|()| work()));
         match thread.join() {
-            Ok(done) => done.map_err(|error| BenchError::Machine(error.to_string())),
+            Ok(done) => done.map_err(BenchError::machine),
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })

@@ -28,24 +28,20 @@ enum Data {
     Ycsb(CorunYcsb, Database, Workload),
 }
 
-fn failed(error: impl std::fmt::Display) -> BenchError {
-    BenchError::Store(error.to_string())
-}
-
 impl Ours {
     /// Opens a store in `folder` and loads it, with one thread, as the peers do.
     ///
     /// # Errors
     /// The store's.
     pub fn load(setup: &Setup, folder: &Path) -> Result<(Ours, Loaded), BenchError> {
-        let store = open(setup.durability, folder, setup.workers()).map_err(failed)?;
+        let store = open(setup.durability, folder, setup.workers()).map_err(BenchError::store)?;
         let before = corun_machine::memory::live_bytes();
         let start = Instant::now();
         let data = match setup.case.work {
             Work::Tpcc(mix) => {
-                let engine = CorunTpcc::new(store).map_err(failed)?;
+                let engine = CorunTpcc::new(store).map_err(BenchError::store)?;
                 let scale = setup.sizes.scale;
-                tpcc::load(&engine, scale, SEED, 1, &|_| ()).map_err(failed)?;
+                tpcc::load(&engine, scale, SEED, 1, &|_| ()).map_err(BenchError::store)?;
                 let workload = TpccWorkload {
                     scale,
                     load_seed: SEED,
@@ -54,12 +50,12 @@ impl Ours {
                 Data::Tpcc(engine, workload)
             }
             Work::Ycsb(workload) => {
-                let engine = CorunYcsb::new(store).map_err(failed)?;
+                let engine = CorunYcsb::new(store).map_err(BenchError::store)?;
                 let database = match setup.even {
                     true => Database::evenly(setup.sizes.records),
                     false => Database::new(setup.sizes.records),
                 };
-                ycsb::load(&engine, &database, 1, &|_| ()).map_err(failed)?;
+                ycsb::load(&engine, &database, 1, &|_| ()).map_err(BenchError::store)?;
                 Data::Ycsb(engine, database, workload)
             }
         };
@@ -98,7 +94,7 @@ impl Ours {
     /// The first failure of a client.
     pub fn outcome(&self, round: usize, clients: usize, teams: Teams) -> Result<Outcome, BenchError> {
         self.run(&options(&self.setup, round, clients, teams))
-            .map_err(failed)
+            .map_err(BenchError::store)
     }
 
     fn run(&self, options: &RunOptions) -> Result<Outcome, driver::RunError> {
@@ -114,8 +110,12 @@ impl Ours {
     /// The store's.
     pub fn check(&self) -> Result<Vec<String>, BenchError> {
         Ok(match &self.data {
-            Data::Tpcc(engine, workload) => texts(tpcc::check(engine, workload.scale).map_err(failed)?),
-            Data::Ycsb(engine, database, _) => texts(ycsb::check(engine, database).map_err(failed)?),
+            Data::Tpcc(engine, workload) => {
+                texts(tpcc::check(engine, workload.scale).map_err(BenchError::store)?)
+            }
+            Data::Ycsb(engine, database, _) => {
+                texts(ycsb::check(engine, database).map_err(BenchError::store)?)
+            }
         })
     }
 }
@@ -160,12 +160,12 @@ fn configuration(durability: Durability) -> &'static str {
 /// # Errors
 /// When the store cannot be opened or loaded, or there can be no team.
 pub fn compare(setup: &Setup, folder: &Path, in_team: bool) -> Result<Option<String>, BenchError> {
-    let store = || open(setup.durability, folder, setup.workers()).map_err(failed);
+    let store = || open(setup.durability, folder, setup.workers()).map_err(BenchError::store);
     let count = setup.sizes.compared;
     let compared = match setup.case.work {
         Work::Tpcc(mix) => {
             let scale = Scale::hundredth(1);
-            let ours = CorunTpcc::new(store()?).map_err(failed)?;
+            let ours = CorunTpcc::new(store()?).map_err(BenchError::store)?;
             let naive = KvTpcc::new(Naive::new(tpcc::KV_TABLES.len()));
             both(&ours as &dyn TpccEngine, &naive, |engine| {
                 tpcc::load(engine, scale, SEED, 1, &|_| ())
@@ -177,21 +177,21 @@ pub fn compare(setup: &Setup, folder: &Path, in_team: bool) -> Result<Option<Str
             };
             let compared = || compare_tpcc(&ours, &naive, &workload, SEED, count);
             let compared = match in_team {
-                true => beside_tpcc_readers(&ours, &workload, SEED, compared).map_err(failed)?,
+                true => beside_tpcc_readers(&ours, &workload, SEED, compared).map_err(BenchError::store)?,
                 false => compared(),
             };
             compared.and_then(|()| same_tpcc_rows(&ours, &naive))
         }
         Work::Ycsb(workload) => {
             let database = Database::new(Sizes::quick().records);
-            let ours = CorunYcsb::new(store()?).map_err(failed)?;
+            let ours = CorunYcsb::new(store()?).map_err(BenchError::store)?;
             let naive = KvYcsb::new(Naive::new(ycsb::KV_TABLES.len()));
             both(&ours as &dyn YcsbEngine, &naive, |engine| {
                 ycsb::load(engine, &database, 1, &|_| ())
             })?;
             let compared = || compare_ycsb(&ours, &naive, &database, workload, SEED, count);
             let compared = match in_team {
-                true => beside_ycsb_readers(&ours, &database, SEED, compared).map_err(failed)?,
+                true => beside_ycsb_readers(&ours, &database, SEED, compared).map_err(BenchError::store)?,
                 false => compared(),
             };
             compared.and_then(|()| same_ycsb_records(&ours, &naive))
@@ -205,7 +205,7 @@ fn both<'e, E: ?Sized>(
     b: &'e E,
     load: impl Fn(&'e E) -> Result<(), TxError>,
 ) -> Result<(), BenchError> {
-    load(a).and_then(|()| load(b)).map_err(failed)
+    load(a).and_then(|()| load(b)).map_err(BenchError::store)
 }
 
 #[cfg(test)]

@@ -54,10 +54,6 @@ impl Written {
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> BenchError {
-    BenchError::Store(error.to_string())
-}
-
 fn open(folder: &Path, workers: usize, threads: usize) -> Result<Store, BenchError> {
     let options = Options {
         workers,
@@ -67,7 +63,7 @@ fn open(folder: &Path, workers: usize, threads: usize) -> Result<Store, BenchErr
         recovery_threads: threads,
         ..Options::default()
     };
-    Store::open(folder, options).map_err(failed)
+    Store::open(folder, options).map_err(BenchError::store)
 }
 
 /// All rows of all tables as one number; the order in which they are seen does not matter.
@@ -88,7 +84,7 @@ impl State {
                 state.rows += 1;
                 state.sum = state.sum.wrapping_add(text.0.finish());
             };
-            engine.visit(table, each).map_err(failed)?;
+            engine.visit(table, each).map_err(BenchError::store)?;
         }
         Ok(state)
     }
@@ -106,8 +102,8 @@ impl Write for Text {
 
 /// Fills the folder; returns what is in the store when it is closed.
 fn write(folder: &Path, written: Written, cpus: &[CpuId]) -> Result<State, BenchError> {
-    let engine = CorunTpcc::new(open(folder, cpus.len(), 0)?).map_err(failed)?;
-    tpcc::load(&engine, written.scale, SEED, 1, &|_| ()).map_err(failed)?;
+    let engine = CorunTpcc::new(open(folder, cpus.len(), 0)?).map_err(BenchError::store)?;
+    tpcc::load(&engine, written.scale, SEED, 1, &|_| ()).map_err(BenchError::store)?;
     let workload = TpccWorkload {
         scale: written.scale,
         load_seed: SEED,
@@ -121,11 +117,11 @@ fn write(folder: &Path, written: Written, cpus: &[CpuId]) -> Result<State, Bench
         seed: SEED,
         ..RunOptions::default()
     };
-    run_tpcc(&engine, &workload, &options).map_err(failed)?;
+    run_tpcc(&engine, &workload, &options).map_err(BenchError::store)?;
     let state = State::of(&engine)?;
     let store = engine.store().clone();
     drop(engine);
-    store.close().map_err(failed)?;
+    store.close().map_err(BenchError::store)?;
     Ok(state)
 }
 
@@ -141,7 +137,7 @@ fn reopen(folder: &Path, threads: usize, expected: State) -> Result<Opened, Benc
     let store = open(folder, 1, threads)?;
     let seconds = start.elapsed().as_secs_f64();
     let records = store.recovered().records;
-    let engine = CorunTpcc::new(store).map_err(failed)?;
+    let engine = CorunTpcc::new(store).map_err(BenchError::store)?;
     let found = State::of(&engine)?;
     Ok(Opened {
         records,

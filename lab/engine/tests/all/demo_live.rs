@@ -10,8 +10,9 @@ use corun_workloads::driver::{RunOptions, TpccWorkload, run_tpcc};
 use corun_workloads::tpcc::{self, Mix, Scale};
 use lab_engine::demo::live::rows::rows;
 use lab_engine::demo::live::statements::{Statement, statements};
-use lab_engine::demo::live::summary::LiveSummary;
 use lab_engine::demo::live::{Live, LiveOptions, Side};
+
+use crate::words;
 
 fn options() -> LiveOptions {
     LiveOptions {
@@ -48,26 +49,12 @@ fn every_side_runs_and_every_answer_is_right() {
         assert_eq!(turn.analysts.len(), analysts);
         assert!(turn.analysts.iter().all(|analyst| !analyst.executions.is_empty()));
     }
-    let summary = LiveSummary::of(&result);
-    assert_eq!(summary.wrong, Vec::<String>::new());
+    let part = rows(&result);
+    assert_eq!(part.wrong, Vec::<String>::new());
     assert_eq!(result.closing.answers, 2 * result.statements.len());
-    assert!(summary.answers > result.closing.answers);
-    let metrics: BTreeSet<String> = rows(&result, &summary)
-        .into_iter()
-        .map(|row| row.metric)
-        .collect();
-    let expected = [
-        "ms",
-        "new_orders_per_min",
-        "p50_ms",
-        "p50_us",
-        "p95_ms",
-        "p99_us",
-        "queries_per_s",
-        "ratio",
-        "retries",
-        "tps",
-    ];
+    assert!(part.answers > result.closing.answers);
+    let metrics: BTreeSet<String> = part.rows.into_iter().map(|row| row.metric).collect();
+    let expected = words("ms new_orders_per_min p50_ms p50_us p95_ms p99_us queries_per_s ratio retries tps");
     assert_eq!(metrics.iter().map(String::as_str).collect::<Vec<_>>(), expected);
 }
 

@@ -15,6 +15,8 @@ use lab_engine::suites::join::{CORUN, DATAFUSION, FORCED_HASH, JoinArgs, engine,
 
 use corun_datafusion::Joins;
 
+use crate::words;
+
 fn run_suite(args: &JoinArgs) -> (Vec<Row>, Outcome) {
     let mut rows = Vec::new();
     let outcome = run(args, &mut |row| rows.push(row), &Silent).expect("the suite runs");
@@ -93,19 +95,7 @@ fn rows_carry_the_promised_keys() {
     assert!(!rows.is_empty());
     for row in rows {
         let json: serde_json::Value = serde_json::from_str(&row.to_json()).expect("JSON");
-        for key in [
-            "suite",
-            "case",
-            "metric",
-            "unit",
-            "n",
-            "min",
-            "median",
-            "max",
-            "answer_ok",
-            "label",
-            "engine",
-        ] {
+        for key in words("suite case metric unit n min median max answer_ok label engine") {
             assert!(!json[key].is_null(), "{key} in {json}");
         }
         assert_eq!(json["threads"], 2);

@@ -9,3 +9,8 @@ mod shared_cache_simulated;
 mod transactions;
 mod workload_suites;
 mod workloads;
+
+/// The words of a line.
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}

@@ -14,6 +14,8 @@ use lab_engine::shared_cache::sim::SimArgs;
 use corun_model::operators::placement::{Placement, place};
 use lab_engine::suites::shared_cache::LlcArgs;
 
+use crate::words;
+
 fn args(case: Option<&str>) -> LlcArgs {
     LlcArgs {
         common: Common::quick(case),
@@ -77,17 +79,7 @@ fn every_figure_has_its_rows_and_every_answer_is_right() {
 }
 
 fn keys(row: &Row) {
-    for key in [
-        "figure",
-        "mix",
-        "policy",
-        "class",
-        "partition",
-        "corunner",
-        "ways",
-        "engine",
-        "query",
-    ] {
+    for key in words("figure mix policy class partition corunner ways engine query") {
         assert!(!text(row, key).is_empty(), "{} has no {key}", row.to_json());
     }
     assert_eq!(row.suite, "llc");

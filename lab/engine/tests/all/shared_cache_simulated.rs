@@ -21,6 +21,8 @@ use lab_engine::shared_cache::sim::{
     Division, Figure, Lab, Machine, Outcome, Preset, SimArgs, SimError, mix, rows,
 };
 
+use crate::words;
+
 fn lab(text: &str) -> Lab {
     Lab::new(&Machine::preset(Preset::Paper, 2), &mix(text).expect("a mix"), 1).expect("a lab")
 }
@@ -185,14 +187,7 @@ fn traced_operators_miss_as_in_a_naive_cache() {
 #[test]
 fn tables_are_as_large_as_their_names_say() {
     let machine = Machine::preset(Preset::Paper, 4);
-    for text in [
-        "plq1:hash",
-        "plq5:hash",
-        "plq25:hash",
-        "plq25@4:chained",
-        "plq5:chained",
-        "agg:64KiB",
-    ] {
+    for text in words("plq1:hash plq5:hash plq25:hash plq25@4:chained plq5:chained agg:64KiB") {
         let mix = mix(text).expect("a mix");
         let lab = Lab::new(&machine, &mix, 1).expect("a lab");
         let built = lab.corun(Division::Undivided).expect("a run")[0].table.0 as f64;

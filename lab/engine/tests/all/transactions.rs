@@ -10,6 +10,8 @@ use lab_engine::transactions::case::CASES;
 
 use lab_engine::suites::transactions::OltpArgs;
 
+use crate::words;
+
 fn args(case: Option<&str>) -> OltpArgs {
     OltpArgs {
         common: Common::quick(case),
@@ -51,15 +53,7 @@ fn every_case_has_its_rows_and_every_answer_is_right() {
             assert_eq!(has, durability == "none" || wanted, "{} {durability}", case.name);
         }
         let has = |metric: &str| mine.iter().any(|row| row.metric == metric);
-        for metric in [
-            "tps",
-            "p50_us",
-            "p99_us",
-            "retries",
-            "load_rows_per_s",
-            "engine_bytes_per_row",
-            "ratio",
-        ] {
+        for metric in words("tps p50_us p99_us retries load_rows_per_s engine_bytes_per_row ratio") {
             assert!(has(metric), "{} has no {metric}", case.name);
         }
         assert_eq!(
@@ -76,12 +70,10 @@ fn every_case_has_its_rows_and_every_answer_is_right() {
         assert!(control.number("noise_low").is_some() && control.number("noise_high").is_some());
     }
     for way in ["one", "one_auto", "off", "serial", "on", "auto"] {
-        for case in [
-            "teams_ycsb_c_none_t1",
-            "teams_ycsb_c_even_none_t1",
-            "teams_tpcc_none_t1",
-            "teams_payment_none_t1",
-        ] {
+        for case in words(
+            "teams_ycsb_c_none_t1 teams_ycsb_c_even_none_t1 teams_tpcc_none_t1 \
+            teams_payment_none_t1",
+        ) {
             let has = |metric: &str| {
                 rows.iter()
                     .any(|row| row.case == case && row.text("teams") == way && row.metric == metric)

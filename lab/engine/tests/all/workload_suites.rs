@@ -8,6 +8,8 @@ use lab_engine::suites::ssb::SsbArgs;
 use lab_engine::suites::tpch::TpchArgs;
 use lab_engine::suites::workload::WorkloadArgs;
 
+use crate::words;
+
 fn quick_with(threads: &[usize], case: Option<&str>) -> WorkloadArgs {
     WorkloadArgs {
         common: Common::quick(case),
@@ -78,14 +80,7 @@ fn quick_suites_are_right_and_complete() {
         assert_eq!(count("ratio"), passes * (queries * 2 + 2));
         for row in &rows {
             let json: serde_json::Value = serde_json::from_str(&row.to_json()).unwrap();
-            for key in [
-                "engine",
-                "query",
-                "scale_factor",
-                "partitions",
-                "label",
-                "answer_ok",
-            ] {
+            for key in words("engine query scale_factor partitions label answer_ok") {
                 assert!(json.get(key).is_some(), "{key} in {json}");
             }
         }

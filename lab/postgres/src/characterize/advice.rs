@@ -183,7 +183,7 @@ pub fn rows(rows: &[Row]) -> Vec<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::characterize::made_up;
+    use crate::characterize::example_runs;
 
     fn kinds(of: &[Row]) -> Vec<String> {
         rows(of)
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn the_virtual_machine_is_over_subscribed_and_has_no_partitions() {
-        let run = made_up::virtual_machine();
+        let run = example_runs::virtual_machine();
         assert_eq!(
             kinds(&run),
             [
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn bare_metal_has_smt_and_partitions() {
-        let run = made_up::bare_metal();
+        let run = example_runs::bare_metal();
         let kinds = kinds(&run);
         assert!(kinds.contains(&"smt_gain utpcc".to_owned()), "{kinds:?}");
         assert!(
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn wrong_answers_and_nothing_give_no_advice() {
         assert_eq!(rows(&[]), Vec::new());
-        let mut run = made_up::virtual_machine();
+        let mut run = example_runs::virtual_machine();
         for row in &mut run {
             row.answer_ok = row.answer_ok.map(|_| false);
         }
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn advice_about_advice_is_the_same_advice() {
-        let mut run = made_up::virtual_machine();
+        let mut run = example_runs::virtual_machine();
         let first = rows(&run);
         run.extend(first.clone());
         assert_eq!(rows(&run), first);

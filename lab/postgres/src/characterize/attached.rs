@@ -83,9 +83,6 @@ pub(super) fn attached(
 }
 
 /// What a process runs.
-///
-/// # Errors
-/// When there is no such process.
 pub(super) fn command_of(process: u32) -> Result<String, BenchError> {
     std::fs::read_to_string(format!("/proc/{process}/comm"))
         .map_err(|source| BenchError::io(format!("could not look at process {process}"), source))

@@ -13,9 +13,6 @@ pub struct Bound {
 
 impl Bound {
     /// Binds a process. What it starts from now on inherits that.
-    ///
-    /// # Errors
-    /// When there is no such process, or the system refuses.
     pub fn to(process: u32, cpus: &[CpuId]) -> Result<Bound, BenchError> {
         let refused = |source| BenchError::io(format!("could not bind process {process}"), source);
         let before = SystemProcesses.cpus(process).map_err(refused)?;
@@ -24,9 +21,6 @@ impl Bound {
     }
 
     /// Lets it go.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub fn let_go(mut self) -> Result<(), BenchError> {
         let process = self.process;
         let before = std::mem::take(&mut self.before);

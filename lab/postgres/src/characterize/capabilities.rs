@@ -3,7 +3,7 @@
 use corun_model::topology::Topology;
 
 use super::options::{Options, Which};
-use super::rows::CAPABILITY;
+use super::rows::{CAPABILITY, missing};
 use super::server::Server;
 use super::{SUITE, sampled, smt};
 use lab_core::row::Row;
@@ -11,11 +11,13 @@ use lab_core::stats::Spread;
 
 /// Tells of a capability in a row; whether it is there.
 pub(super) fn tell(name: &str, found: Result<(), String>, emit: &mut dyn FnMut(Row)) -> bool {
-    let row = match &found {
-        Ok(()) => Row::measured(SUITE, CAPABILITY, "available", "bool", Spread::one(1.0), true),
-        Err(reason) => Row::unavailable(SUITE, CAPABILITY, "available", "bool", reason),
-    };
-    emit(row.with("capability", name));
+    emit(match &found {
+        Ok(()) => {
+            let row = Row::measured(SUITE, CAPABILITY, "available", "bool", Spread::one(1.0), true);
+            row.with("capability", name)
+        }
+        Err(reason) => missing(name, reason),
+    });
     found.is_ok()
 }
 
@@ -46,8 +48,7 @@ impl Can {
         emit: &mut dyn FnMut(Row),
     ) -> Can {
         let mut tell = |name: &str, found| tell(name, found, emit);
-        let postmaster = server.postmaster();
-        let local = postmaster.clone().map(drop);
+        let local = server.postmaster.clone().map(drop);
         let local =
             local.map_err(|why| format!("{why}; without the server's process only times are looked at"));
         let counters = tell("pmu", corun_machine::counters::try_open()) && local.is_ok();
@@ -64,7 +65,7 @@ impl Can {
         tell("resources", local.clone());
         let sampling = options.sampling && tell("sampling", local.and_then(|()| sampled::possible()));
         let simulation = match (&options.server, options.queries.is_empty()) {
-            (Which::Ours, false) => crate::key_ranges_simulated::backend::valgrind().map_err(|error| error.in_one_line()),
+            (Which::Ours, false) => crate::traced::valgrind().map_err(|error| error.in_one_line()),
             (Which::Ours, true) => Err("only DBmbench's queries are simulated".to_owned()),
             (Which::Given { .. } | Which::Attached { .. }, _) => {
                 Err("a running server's data folder cannot be given to a simulated one; run without --dsn for that".to_owned())
@@ -82,7 +83,7 @@ impl Can {
         };
         let neighbours = options.interference && tell("interference", beside);
         Can {
-            postmaster: postmaster.ok(),
+            postmaster: server.postmaster.clone().ok(),
             counters,
             sampling,
             valgrind,

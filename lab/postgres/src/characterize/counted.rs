@@ -64,17 +64,16 @@ impl Counters {
 }
 
 /// What misses cost on this machine: latencies are measured, as `corun topology --measure` does, and turned into cycles by counting them.
-///
-/// # Errors
-/// When cycles cannot be counted, or memory cannot be had.
 pub fn costs(topology: &Topology) -> Result<CyclesPerMiss, BenchError> {
-    let broken = |error: &dyn std::fmt::Display| BenchError::Machine(error.to_string());
+    fn broken(error: impl std::fmt::Display) -> BenchError {
+        BenchError::Machine(error.to_string())
+    }
     let llc = topology.last_level_cache_bytes().unwrap_or(Bytes::mib(32));
     let l2 = topology.cache_bytes(2).unwrap_or(Bytes::mib(1));
     let beyond = Bytes((llc.0 * 4).min(BEYOND_MAX.0));
     let mut machine = Real::new(topology.clone(), beyond);
     let mut latency = |bytes: Bytes| {
-        let times = machine.chase_ns(bytes, 3).map_err(|error| broken(&error))?;
+        let times = machine.chase_ns(bytes, 3).map_err(broken)?;
         Spread::of(&times)
             .map(|spread| spread.median)
             .ok_or_else(|| BenchError::Machine("no latency was measured".to_owned()))
@@ -84,13 +83,13 @@ pub fn costs(topology: &Topology) -> Result<CyclesPerMiss, BenchError> {
         latency(Bytes(llc.0 / 2))?,
         latency(beyond)?,
     );
-    let mut cycles = open(&[counters::Event::Cycles]).map_err(|error| broken(&error))?;
-    cycles.start().map_err(|error| broken(&error))?;
+    let mut cycles = open(&[counters::Event::Cycles]).map_err(broken)?;
+    cycles.start().map_err(broken)?;
     let mut sum = 0_u64;
     for step in 0..SPIN {
         sum = std::hint::black_box(sum.wrapping_mul(3).wrapping_add(step));
     }
-    let counted = cycles.stop().map_err(|error| broken(&error))?;
+    let counted = cycles.stop().map_err(broken)?;
     let count = counted.get(counters::Event::Cycles).unwrap_or(0) as f64;
     let frequency_ghz = count / counted.time_enabled_ns().max(1) as f64;
     Ok(CyclesPerMiss::from_latencies(
@@ -101,7 +100,7 @@ pub fn costs(topology: &Topology) -> Result<CyclesPerMiss, BenchError> {
     ))
 }
 
-fn failed(error: &MonitorError) -> BenchError {
+fn failed(error: MonitorError) -> BenchError {
     BenchError::Machine(error.to_string())
 }
 
@@ -112,8 +111,7 @@ impl Watch for Counters {
             monitor.start()?;
             Ok(monitor)
         };
-        self.counting =
-            Some(open(Target::Process(self.postmaster), &self.groups).map_err(|error| failed(&error))?);
+        self.counting = Some(open(Target::Process(self.postmaster), &self.groups).map_err(failed)?);
         // Counting whole processors takes more rights than counting a process; the kernel's busy times are there in any case.
         let groups = vec![self.by_cpu.clone()];
         let on_cpu = |cpu: &CpuId| {
@@ -129,21 +127,18 @@ impl Watch for Counters {
         let Some(mut monitor) = self.counting.take() else {
             return Ok(Vec::new());
         };
-        let counts = monitor.stop().map_err(|error| failed(&error))?;
+        let counts = monitor.stop().map_err(failed)?;
         let mut all = seen(&counts, &self.cpu, &self.costs, self.siblings);
         for (cpu, mut monitor) in self.on_cpus.drain(..) {
             let instructions = monitor
                 .stop()
                 .ok()
                 .and_then(|counts| counts.get(Quantity::Instructions));
-            all.extend(instructions.map(|value| Seen {
-                case: DISTRIBUTION,
-                metric: "instructions",
-                unit: "count",
-                value,
-                how: HOW,
-                of: Some(("cpu", cpu.0.to_string())),
-            }));
+            all.extend(
+                instructions.map(|value| {
+                    Seen::new(DISTRIBUTION, "instructions", "count", value, HOW).of("cpu", cpu.0)
+                }),
+            );
         }
         Ok(all)
     }
@@ -151,50 +146,76 @@ impl Watch for Counters {
 
 /// The figures that follow from counts; what a processor does not count is left out.
 fn seen(counts: &Counts, cpu: &CpuModel, costs: &CyclesPerMiss, siblings: bool) -> Vec<Seen> {
-    let value = |case, metric, unit, value: f64, of: Option<(&'static str, String)>| Seen {
-        case,
-        metric,
-        unit,
-        value,
-        how: HOW,
-        of,
-    };
-    let rates = [
-        ("l1d_load_miss_percent", rates::l1d_miss(counts)),
-        ("l2_load_miss_percent", rates::l2_data_miss(counts)),
-        ("llc_load_miss_percent", rates::llc_miss(counts)),
-        ("l1i_miss_percent", rates::l1i_miss(counts)),
-        ("itlb_miss_percent", rates::itlb_miss(counts)),
-        ("dtlb_miss_percent", rates::dtlb_miss(counts)),
-        ("branch_mispredict_percent", rates::branch_mispredict(counts)),
-    ];
-    let mut all: Vec<Seen> = rates
-        .into_iter()
-        .filter_map(|(metric, rate)| Some(value(MISSES, metric, "percent", rate?.percent, None)))
-        .collect();
-    let clears = rates::machine_clears_per_kilo_instruction(counts);
-    all.extend(clears.map(|clears| {
-        value(
+    let rate = |rate: Option<rates::Rate>| rate.map(|rate| rate.percent);
+    let one = [
+        (
+            MISSES,
+            "l1d_load_miss_percent",
+            "percent",
+            rate(rates::l1d_miss(counts)),
+        ),
+        (
+            MISSES,
+            "l2_load_miss_percent",
+            "percent",
+            rate(rates::l2_data_miss(counts)),
+        ),
+        (
+            MISSES,
+            "llc_load_miss_percent",
+            "percent",
+            rate(rates::llc_miss(counts)),
+        ),
+        (
+            MISSES,
+            "l1i_miss_percent",
+            "percent",
+            rate(rates::l1i_miss(counts)),
+        ),
+        (
+            MISSES,
+            "itlb_miss_percent",
+            "percent",
+            rate(rates::itlb_miss(counts)),
+        ),
+        (
+            MISSES,
+            "dtlb_miss_percent",
+            "percent",
+            rate(rates::dtlb_miss(counts)),
+        ),
+        (
+            MISSES,
+            "branch_mispredict_percent",
+            "percent",
+            rate(rates::branch_mispredict(counts)),
+        ),
+        (
             MISSES,
             "machine_clears_per_kilo_instruction",
             "count",
-            clears,
-            None,
-        )
-    }));
-    let cpi = rates::cpi_not_halted(counts);
-    all.extend(cpi.map(|cpi| value(STALLS, "cpi_not_halted", "cycles", cpi, None)));
-    let uops = rates::uops_per_instruction(counts);
-    all.extend(uops.map(|uops| value(STALLS, "uops_per_instruction", "count", uops, None)));
+            rates::machine_clears_per_kilo_instruction(counts),
+        ),
+        (STALLS, "cpi_not_halted", "cycles", rates::cpi_not_halted(counts)),
+        (
+            STALLS,
+            "uops_per_instruction",
+            "count",
+            rates::uops_per_instruction(counts),
+        ),
+    ];
+    let found = one
+        .into_iter()
+        .filter_map(|(case, metric, unit, value)| Some(Seen::new(case, metric, unit, value?, HOW)));
+    let mut all: Vec<Seen> = found.collect();
     all.extend(components(counts, costs).into_iter().map(|(component, cycles)| {
-        let of = Some(("component", component.name().to_owned()));
-        value(STALLS, "stall_cpi", "cycles", cycles, of)
+        Seen::new(STALLS, "stall_cpi", "cycles", cycles, HOW).of("component", component.name())
     }));
     // Where a processor offers none, the row of its capability says so.
-    for share in top_down(counts, cpu, siblings).unwrap_or_default() {
-        let of = Some(("category", share.category.to_owned()));
-        all.push(value(STALLS, "topdown_percent", "percent", share.percent, of));
-    }
+    let shares = top_down(counts, cpu, siblings).unwrap_or_default();
+    all.extend(shares.into_iter().map(|share| {
+        Seen::new(STALLS, "topdown_percent", "percent", share.percent, HOW).of("category", share.category)
+    }));
     if let Some(mix) = rates::mix(counts) {
         let kinds = [
             ("load", mix.load),
@@ -202,15 +223,9 @@ fn seen(counts: &Counts, cpu: &CpuModel, costs: &CyclesPerMiss, siblings: bool) 
             ("branch", mix.branch),
             ("other", mix.other),
         ];
-        for (kind, percent) in kinds {
-            all.push(value(
-                MIX,
-                "percent",
-                "percent",
-                percent,
-                Some(("kind", kind.to_owned())),
-            ));
-        }
+        all.extend(
+            kinds.map(|(kind, percent)| Seen::new(MIX, "percent", "percent", percent, HOW).of("kind", kind)),
+        );
     }
     all
 }

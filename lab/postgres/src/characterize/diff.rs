@@ -66,7 +66,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::characterize::made_up;
+    use crate::characterize::example_runs;
     use lab_core::stats::Spread;
 
     use crate::characterize::rows::{MISSES, SPEEDUP, SUITE, fact};
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_run_is_the_same_as_itself() {
-        for run in [made_up::virtual_machine(), made_up::bare_metal()] {
+        for run in [example_runs::virtual_machine(), example_runs::bare_metal()] {
             let diff = diff(&run, &run);
             assert!(diff.is_empty(), "{diff:?}");
             assert!(diff.same > 20);
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn two_machines_differ_in_what_they_can() {
-        let found = diff(&made_up::virtual_machine(), &made_up::bare_metal());
+        let found = diff(&example_runs::virtual_machine(), &example_runs::bare_metal());
         assert!(
             found
                 .machine

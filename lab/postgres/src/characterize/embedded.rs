@@ -17,7 +17,9 @@ use corun_datafusion::{Engine, EngineOptions};
 use super::dbmbench::{Query, Summary, Tables};
 use super::observe::Resources;
 use super::rows::fact;
-use super::sweep::{Level, Turn, Watch, scaling};
+use super::sweep::{Level, Turn, Watch, emit_levels};
+use super::workload::same;
+use crate::fixture::joined;
 use corun_model::progress::Progress;
 use lab_core::error::BenchError;
 use lab_core::row::Row;
@@ -64,20 +66,9 @@ pub fn sweep(
         let mut levels = vec![Level::default(); how.concurrency.len()];
         let ended = rounds(&engine, *query, how, &summary, &mut levels, stop, progress);
         progress.end();
-        let identified = |row: Row| {
-            row.with("workload", format!("embedded_{}", query.name()))
-                .with("smt", how.smt)
-        };
-        for (clients, level) in how.concurrency.iter().zip(&levels) {
-            for row in level.rows() {
-                let mut row = identified(row).with("concurrency", *clients);
-                row.answer_ok = Some(!matches!(ended, Err(BenchError::Data(_))));
-                emit(row);
-            }
-        }
-        for row in scaling(how.concurrency, &levels) {
-            emit(identified(row));
-        }
+        let name = format!("embedded_{}", query.name());
+        let right = Some(!matches!(ended, Err(BenchError::Data(_))));
+        emit_levels(&name, how.smt, how.concurrency, &levels, right, emit);
         ended?;
     }
     Ok(())
@@ -161,11 +152,7 @@ fn turn(
     let all: Result<Vec<Vec<f64>>, BenchError> = std::thread::scope(|scope| {
         let client = |number: usize| scope.spawn(move || ask(engine, query, summary, number, times, stop));
         let clients: Vec<_> = (0..clients).map(client).collect();
-        let joined = clients.into_iter().map(|client| match client.join() {
-            Ok(times) => times,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        joined.collect()
+        clients.into_iter().map(joined).collect()
     });
     let times_ms: Vec<f64> = all?.into_iter().flatten().collect();
     Ok(Turn {
@@ -205,14 +192,7 @@ fn ask(
             .map(numbers)
             .collect::<Option<Vec<_>>>()
             .map(|all| all.concat());
-        let right = found.as_ref().is_some_and(|found| {
-            found.len() == wanted.len()
-                && found
-                    .iter()
-                    .zip(&wanted)
-                    .all(|(found, wanted)| (found - wanted).abs() < 1e-9 * wanted.abs().max(1.0))
-        });
-        if !right {
+        if found.as_ref().is_none_or(|found| !same(found, &wanted)) {
             return Err(BenchError::Data(format!(
                 "wrong answer: {sql} gave {found:?} on the embedded engine, not {wanted:?}"
             )));

@@ -121,9 +121,6 @@ pub fn curve(
 }
 
 /// The same beside a given polluter, real or simulated.
-///
-/// # Errors
-/// As [`curve`].
 pub fn curve_beside(
     work: &mut dyn FnMut() -> Result<f64, BenchError>,
     polluter: &mut dyn Pollute,

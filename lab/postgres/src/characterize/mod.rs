@@ -37,6 +37,6 @@ pub mod sweep;
 pub mod workload;
 
 #[cfg(test)]
-mod made_up;
+mod example_runs;
 
 pub use rows::SUITE;

@@ -8,11 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use corun_machine::activity::{Activity, Proc, Report, Usage};
+use corun_machine::activity::{Activity, Proc, Report};
 
+use super::rows::{DISTRIBUTION, RESOURCES};
 use super::sweep::{Seen, Turn, Watch};
 use lab_core::error::BenchError;
 
+/// How figures came about.
+const HOW: &str = "kernel";
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -87,56 +90,35 @@ impl Drop for Resources {
 /// What a report says of each of so many queries, and of each CPU.
 fn seen(report: &Report, queries: u64) -> Vec<Seen> {
     let total = report.total();
-    let a_query = |metric: &'static str, unit: &'static str, sum: f64| Seen {
-        case: "resources",
-        metric,
-        unit,
-        value: sum / queries.max(1) as f64,
-        how: "kernel",
-        of: None,
+    let us = |ns: u64| Some(ns as f64 / 1e3);
+    let count = |count: u64| Some(count as f64);
+    let a_query = |(metric, unit, sum): (&'static str, &'static str, Option<f64>)| {
+        let value = sum? / queries.max(1) as f64;
+        Some(Seen::new(RESOURCES, metric, unit, value, HOW))
     };
-    let us = |ns: u64| ns as f64 / 1e3;
-    let Usage {
-        user_ns,
-        system_ns,
-        run_delay_ns,
-        voluntary_switches,
-        involuntary_switches,
-        minor_faults,
-        major_faults,
-        ..
-    } = total;
-    let mut all = vec![
-        a_query("cpu_us_per_query", "us", us(total.cpu_ns())),
-        a_query("user_us_per_query", "us", us(user_ns)),
-        a_query("system_us_per_query", "us", us(system_ns)),
-    ];
-    all.extend(run_delay_ns.map(|ns| a_query("run_delay_us_per_query", "us", us(ns))));
-    all.extend([
-        a_query("voluntary_switches_per_query", "count", voluntary_switches as f64),
-        a_query(
+    let sums = [
+        ("cpu_us_per_query", "us", us(total.cpu_ns())),
+        ("user_us_per_query", "us", us(total.user_ns)),
+        ("system_us_per_query", "us", us(total.system_ns)),
+        ("run_delay_us_per_query", "us", total.run_delay_ns.and_then(us)),
+        (
+            "voluntary_switches_per_query",
+            "count",
+            count(total.voluntary_switches),
+        ),
+        (
             "involuntary_switches_per_query",
             "count",
-            involuntary_switches as f64,
+            count(total.involuntary_switches),
         ),
-        a_query("minor_faults_per_query", "count", minor_faults as f64),
-        a_query("major_faults_per_query", "count", major_faults as f64),
-    ]);
-    all.extend(report.steal_percent().map(|value| Seen {
-        case: "resources",
-        metric: "steal_percent",
-        unit: "percent",
-        value,
-        how: "kernel",
-        of: None,
-    }));
-    all.extend(report.cpus.iter().map(|cpu| Seen {
-        case: "distribution",
-        metric: "busy_ms",
-        unit: "ms",
-        value: cpu.busy_ns as f64 / 1e6,
-        how: "kernel",
-        of: Some(("cpu", cpu.cpu.to_string())),
+        ("minor_faults_per_query", "count", count(total.minor_faults)),
+        ("major_faults_per_query", "count", count(total.major_faults)),
+    ];
+    let mut all: Vec<Seen> = sums.into_iter().filter_map(a_query).collect();
+    let steal = report.steal_percent();
+    all.extend(steal.map(|value| Seen::new(RESOURCES, "steal_percent", "percent", value, HOW)));
+    all.extend(report.cpus.iter().map(|cpu| {
+        Seen::new(DISTRIBUTION, "busy_ms", "ms", cpu.busy_ns as f64 / 1e6, HOW).of("cpu", cpu.cpu)
     }));
     all
 }

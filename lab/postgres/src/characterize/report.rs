@@ -25,12 +25,12 @@ pub fn text(rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::characterize::made_up;
+    use crate::characterize::example_runs;
     use crate::characterize::rows::MISSES;
 
     #[test]
     fn a_machine_without_counters_says_so_once_and_shows_what_it_has() {
-        let text = text(&made_up::virtual_machine());
+        let text = text(&example_runs::virtual_machine());
         let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for wanted in [
             "What to do, most important first",
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_machine_with_everything_stands_beside_the_paper() {
-        let text = text(&made_up::bare_metal());
+        let text = text(&example_runs::bare_metal());
         for wanted in [
             "x SMT off",
             "up to 1.16 by SMT (4.1, Fig. 3a)",
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_run_that_broke_off_reports_what_it_has() {
-        let rows = made_up::bare_metal();
+        let rows = example_runs::bare_metal();
         for end in 0..rows.len() {
             let text = text(&rows[..end]);
             assert!(text.ends_with('\n') && !text.contains("NaN"), "{text}");
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn wrong_answers_are_loud() {
-        let mut rows = made_up::virtual_machine();
+        let mut rows = example_runs::virtual_machine();
         for row in &mut rows {
             if row.text("workload") == "uss" && row.answer_ok.is_some() {
                 row.answer_ok = Some(false);
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_page_has_the_plots_and_the_advice() {
-        for run in [made_up::virtual_machine(), made_up::bare_metal()] {
+        for run in [example_runs::virtual_machine(), example_runs::bare_metal()] {
             let html = page(&run).render();
             for wanted in [
                 "What to do, most important first",
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_run_that_broke_off_has_a_page() {
-        let run = made_up::bare_metal();
+        let run = example_runs::bare_metal();
         for end in (0..run.len()).step_by(7) {
             let html = page(&run[..end]).render();
             assert!(html.ends_with("</html>\n") && !html.contains("NaN"));
@@ -152,8 +152,8 @@ mod tests {
         };
         let folder = std::path::PathBuf::from(folder);
         for (name, run) in [
-            ("virtual_machine", made_up::virtual_machine()),
-            ("bare_metal", made_up::bare_metal()),
+            ("virtual_machine", example_runs::virtual_machine()),
+            ("bare_metal", example_runs::bare_metal()),
         ] {
             std::fs::write(folder.join(format!("{name}.html")), page(&run).render()).expect("written");
             std::fs::write(folder.join(format!("{name}.txt")), text(&run)).expect("written");

@@ -53,9 +53,6 @@ pub fn file_of(path: &Path) -> PathBuf {
 }
 
 /// Reads the rows of a file, or of the folder of a run.
-///
-/// # Errors
-/// Those of [`file::read`].
 pub fn read(path: &Path) -> Result<Rows, BenchError> {
     file::read(&file_of(path))
 }
@@ -65,6 +62,11 @@ pub fn fact(name: &str, value: &str) -> Row {
     Row::measured(SUITE, MACHINE, "fact", "count", Spread::one(1.0), true)
         .with("fact", name)
         .with("value", value)
+}
+
+/// What machine or server cannot do, and why.
+pub fn missing(capability: &str, reason: &str) -> Row {
+    Row::unavailable(SUITE, CAPABILITY, "available", "bool", reason).with("capability", capability)
 }
 
 /// The facts among the rows: name and value.

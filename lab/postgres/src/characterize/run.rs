@@ -32,7 +32,7 @@ use super::smt::{self, Setting};
 use super::sweep::{Stand, Sweep, Watch, sweep, turn};
 use super::workload::{SCHEMA, Workload, fill, may_load, unload};
 use super::{SUITE, advice, sampled};
-use crate::pooler::postgres::Programs;
+use crate::fixture::cluster::Programs;
 use corun_model::progress::Progress;
 use lab_core::error::BenchError;
 use lab_core::row::Row;
@@ -136,7 +136,7 @@ impl Prepared {
             progress,
             stop,
         };
-        emit(fact("server", &format!("PostgreSQL {}", server.version())));
+        emit(fact("server", &format!("PostgreSQL {}", server.version)));
         let whose = if server.is_ours() {
             "started for this run, on an empty data folder"
         } else {

@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use corun_machine::counters::monitor::{MonitorError, Scope, Target};
-use corun_machine::sampling::{Every, Profile, Sampler};
+use corun_machine::sampling::{Every, FunctionSamples, Profile, Sampler};
 
 use super::SUITE;
-use super::rows::{CAPABILITY, FUNCTIONS};
+use super::rows::{FUNCTIONS, missing};
+use crate::fixture::joined;
 use lab_core::error::BenchError;
 use lab_core::row::Row;
 use lab_core::stats::Spread;
@@ -47,11 +48,10 @@ pub fn during<T>(
     postmaster: u32,
     work: impl FnOnce() -> Result<T, BenchError>,
 ) -> Result<Vec<Row>, BenchError> {
-    let failed = |error: &MonitorError| BenchError::Machine(error.to_string());
+    let failed = |error: MonitorError| BenchError::Machine(error.to_string());
     let every = Every::cycles_or_time(PER_S);
-    let mut sampler =
-        Sampler::open(Target::Process(postmaster), &every, scope()).map_err(|error| failed(&error))?;
-    sampler.start().map_err(|error| failed(&error))?;
+    let mut sampler = Sampler::open(Target::Process(postmaster), &every, scope()).map_err(failed)?;
+    sampler.start().map_err(failed)?;
     let over = AtomicBool::new(false);
     let (sampler, done) = std::thread::scope(|scope| {
         let polls = scope.spawn(|| {
@@ -64,33 +64,18 @@ pub fn during<T>(
         });
         let done = work();
         over.store(true, Ordering::Relaxed);
-        match polls.join() {
-            Ok(sampler) => (sampler, done),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        (joined(polls), done)
     });
-    let profile = sampler.stop().map_err(|error| failed(&error))?;
+    let profile = sampler.stop().map_err(failed)?;
     done?;
     Ok(rows(&profile))
 }
 
 fn rows(profile: &Profile) -> Vec<Row> {
     let all = profile.samples.max(1) as f64;
-    let mut rows: Vec<Row> = profile
-        .functions
-        .iter()
-        .take(FUNCTIONS_MAX)
-        .enumerate()
-        .map(|(place, function)| {
-            let percent = 100.0 * function.samples as f64 / all;
-            Row::measured(
-                SUITE,
-                FUNCTIONS,
-                "time_percent",
-                "percent",
-                Spread::one(percent),
-                true,
-            )
+    let of_function = |(place, function): (usize, &FunctionSamples)| {
+        let percent = Spread::one(100.0 * function.samples as f64 / all);
+        Row::measured(SUITE, FUNCTIONS, "time_percent", "percent", percent, true)
             .with("how", "sampling")
             .with("function", function.function.as_str())
             .with("rank", place + 1)
@@ -98,14 +83,10 @@ fn rows(profile: &Profile) -> Vec<Row> {
             .with("file", function.file.as_str())
             .with("samples", profile.samples)
             .with("lost_samples", profile.lost)
-        })
-        .collect();
-    for note in &profile.notes {
-        rows.push(
-            Row::unavailable(SUITE, CAPABILITY, "available", "bool", note).with("capability", "symbols"),
-        );
-    }
-    rows
+    };
+    let functions = profile.functions.iter().take(FUNCTIONS_MAX).enumerate();
+    let notes = profile.notes.iter().map(|note| missing("symbols", note));
+    functions.map(of_function).chain(notes).collect()
 }
 
 #[cfg(test)]

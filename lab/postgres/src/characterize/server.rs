@@ -8,14 +8,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::pooler::account::{Account, passable};
-use crate::pooler::failed;
-use crate::pooler::fixture::owned;
-use crate::pooler::guarded::{Signal, command, with_settings};
-use crate::pooler::postgres::{Postgres, Programs, Setup};
-use crate::pooler::{DATABASE, USER};
+use crate::fixture::cluster::{Cluster, Profile, Programs, number_of};
+use crate::fixture::guarded::{Signal, command, with_settings};
+use crate::fixture::{DATABASE, PgFixture, USER, failed};
 use lab_core::error::BenchError;
-use lab_core::scratch::Scratch;
 
 const PEER: &str = "postgres";
 /// Between columns and rows of what psql prints: no value has them.
@@ -26,16 +22,20 @@ const PATIENCE_MS: &str = "900000";
 
 /// A server.
 pub struct Server {
-    programs: Programs,
-    conninfo: String,
-    postmaster: Result<u32, String>,
-    version: String,
+    /// PostgreSQL's programs.
+    pub programs: Programs,
+    /// What psql and pgbench are told to connect to.
+    pub conninfo: String,
+    /// The process all its backends are children of, or why it is not known and what would help.
+    pub postmaster: Result<u32, String>,
+    /// Its version.
+    pub version: String,
     ours: Option<Ours>,
 }
 
 /// What there is of a server of our own. Fields are dropped in this order: the server ends before its folder goes.
 struct Ours {
-    postgres: Postgres,
+    cluster: Cluster,
     kept: Kept,
 }
 
@@ -43,50 +43,46 @@ struct Ours {
 pub struct Kept {
     /// PostgreSQL's data folder.
     pub data: PathBuf,
-    /// Who owns it.
-    pub account: Option<Account>,
-    /// It goes with this.
-    _scratch: Scratch,
+    /// Who owns it; it goes with this.
+    pub fixture: PgFixture,
 }
 
 impl Server {
     /// Starts a server on an empty data folder below the system's temporary one.
-    ///
-    /// # Errors
-    /// When PostgreSQL does not start.
     pub fn start(programs: &Programs) -> Result<Server, BenchError> {
-        let account = Account::for_servers()?;
-        let scratch = Scratch::named("corun-characterize-", None)?;
-        passable(scratch.path())?;
-        let folder = owned(&scratch, "server", account)?;
-        let setup = Setup {
-            settings: vec![
-                ("shared_buffers", "1GB".to_owned()),
-                ("autovacuum", "off".to_owned()),
-            ],
-            ..Setup::default()
-        };
-        let postgres = Postgres::start_as(programs, &folder, account, &setup)?;
-        let address = postgres.address();
+        let fixture = PgFixture::new(super::SUITE, programs.clone(), None)?;
+        let profile = Profile::with(&[("shared_buffers", "1GB")]);
+        let cluster = fixture.cluster("server", &profile)?;
+        let address = &cluster.address;
         let conninfo = format!(
             "host={} port={} user={USER} dbname={DATABASE} sslmode=disable gssencmode=disable",
             address.host(),
             address.port
         );
+        let version = cluster.version.clone();
+        let kept = Kept {
+            data: address.folder.join("data"),
+            fixture,
+        };
+        Server::at(programs, conninfo, version, Some(Ours { cluster, kept }))
+    }
+
+    fn at(
+        programs: &Programs,
+        conninfo: String,
+        version: String,
+        ours: Option<Ours>,
+    ) -> Result<Server, BenchError> {
         let mut server = Server {
             programs: programs.clone(),
             conninfo,
             postmaster: Err(String::new()),
-            version: postgres.version().to_owned(),
-            ours: Some(Ours {
-                postgres,
-                kept: Kept {
-                    data: folder.join("data"),
-                    account,
-                    _scratch: scratch,
-                },
-            }),
+            version,
+            ours,
         };
+        if server.version.is_empty() {
+            server.version = number_of(&server.one("show server_version")?);
+        }
         server.postmaster = server.find_postmaster()?;
         Ok(server)
     }
@@ -103,41 +99,7 @@ impl Server {
                     .to_owned(),
             ));
         }
-        let mut server = Server {
-            programs: programs.clone(),
-            conninfo: conninfo.to_owned(),
-            postmaster: Err(String::new()),
-            version: String::new(),
-            ours: None,
-        };
-        server.version = server
-            .one("show server_version")?
-            .split(' ')
-            .next()
-            .unwrap_or_default()
-            .to_owned();
-        server.postmaster = server.find_postmaster()?;
-        Ok(server)
-    }
-
-    /// What psql and pgbench are told to connect to.
-    pub fn conninfo(&self) -> &str {
-        &self.conninfo
-    }
-
-    /// PostgreSQL's programs.
-    pub fn programs(&self) -> &Programs {
-        &self.programs
-    }
-
-    /// Its version.
-    pub fn version(&self) -> &str {
-        &self.version
-    }
-
-    /// The process all its backends are children of, or why it is not known and what would help.
-    pub fn postmaster(&self) -> Result<u32, String> {
-        self.postmaster.clone()
+        Server::at(programs, conninfo.to_owned(), String::new(), None)
     }
 
     /// Whether it is one of our own.
@@ -146,9 +108,6 @@ impl Server {
     }
 
     /// Asks; rows of the last statement, a text a column, NULL being empty.
-    ///
-    /// # Errors
-    /// When the server refuses or is gone: its words.
     pub fn ask(&self, sql: &str) -> Result<Vec<Vec<String>>, BenchError> {
         let said = self.psql(&["--command", sql], &mut std::iter::empty())?;
         let said = said.strip_suffix('\n').unwrap_or(&said);
@@ -171,9 +130,6 @@ impl Server {
     }
 
     /// Runs `COPY ... FROM STDIN` with these lines.
-    ///
-    /// # Errors
-    /// As [`Server::ask`].
     pub fn feed(&self, copy: &str, lines: &mut dyn Iterator<Item = Vec<u8>>) -> Result<(), BenchError> {
         self.psql(&["--command", copy], lines).map(drop)
     }
@@ -192,20 +148,11 @@ impl Server {
                 "PGOPTIONS",
                 format!("-c statement_timeout={PATIENCE_MS} -c client_min_messages=warning"),
             )
-            .args([
-                "--no-psqlrc",
-                "--no-align",
-                "--tuples-only",
-                "--quiet",
-                "--no-password",
-            ])
+            .args(["--no-psqlrc", "--no-align", "--tuples-only"])
+            .args(["--quiet", "--no-password"])
             .args(["--set", "ON_ERROR_STOP=1", "--dbname", &self.conninfo])
-            .args([
-                "--field-separator",
-                &COLUMN.to_string(),
-                "--record-separator",
-                &ROW.to_string(),
-            ])
+            .args(["--field-separator", &COLUMN.to_string()])
+            .args(["--record-separator", &ROW.to_string()])
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -281,8 +228,8 @@ impl Server {
             return Ok(None);
         }
         self.ask("checkpoint")?;
-        Ok(self.ours.map(|Ours { postgres, kept }| {
-            drop(postgres);
+        Ok(self.ours.map(|Ours { cluster, kept }| {
+            drop(cluster);
             kept
         }))
     }
@@ -302,13 +249,9 @@ fn has_password(conninfo: &str) -> bool {
                 || rest.contains("password=")
         }
         None => {
-            let words = conninfo.split_whitespace();
-            let joined: Vec<&str> = words.collect();
-            joined
-                .join(" ")
-                .replace(" =", "=")
-                .split(' ')
-                .any(|word| word.starts_with("password="))
+            let words: Vec<&str> = conninfo.split_whitespace().collect();
+            let joined = words.join(" ").replace(" =", "=");
+            joined.split(' ').any(|word| word.starts_with("password="))
         }
     }
 }

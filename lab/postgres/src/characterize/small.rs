@@ -14,8 +14,7 @@ use super::simulated::{
     EXECUTIONS_LONG, EXECUTIONS_SHORT, Expect, Options, Shape, Statement, TABLE_ROWS, simulate,
 };
 use super::workload::{fill, same, set, settings_of};
-use crate::pooler::DATABASE;
-use crate::pooler::postgres::Programs;
+use crate::fixture::cluster::Programs;
 use corun_model::progress::Progress;
 use lab_core::error::BenchError;
 use lab_core::row::Row;
@@ -60,7 +59,7 @@ impl Small {
                 settings,
                 before: vec![format!("truncate {SCHEMA}.result")],
                 sql: format!("insert into result {select}"),
-                expect: Expect::Left {
+                expect: Expect {
                     sql: format!("select distinct value from {SCHEMA}.result order by value"),
                     column: "value".to_owned(),
                     values,
@@ -76,9 +75,6 @@ impl Small {
     }
 
     /// Simulates them on the data folder of the server that has ended: on this machine's caches, then on the paper's.
-    ///
-    /// # Errors
-    /// As [`simulate`].
     pub fn simulate(
         &self,
         programs: &Programs,
@@ -98,8 +94,7 @@ impl Small {
         simulate(
             programs,
             &kept.data,
-            kept.account,
-            DATABASE,
+            kept.fixture.account,
             &self.statements,
             &options,
             progress,

@@ -113,9 +113,6 @@ impl Setting {
     }
 
     /// Makes it so, until what is returned is dropped.
-    ///
-    /// # Errors
-    /// When the kernel or the lack of rights does not let us.
     pub fn hold(self, topology: &Topology, postmaster: Option<u32>) -> Result<Held, BenchError> {
         match self.choice {
             Choice::AsIs => Ok(Held::default()),
@@ -150,9 +147,6 @@ impl Setting {
 
 impl Held {
     /// Takes it back.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub fn restore(self) -> Result<(), BenchError> {
         if let Some(affinity) = self.affinity {
             affinity.let_go()?;

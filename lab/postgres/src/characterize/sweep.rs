@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use super::SUITE;
 use super::dbmbench::Summary;
+use super::rows::SPEEDUP;
 use super::server::Server;
 use super::workload::Workload;
-use crate::pooler::pgbench::{self, Duty, Goal, Load, Protocol, Script};
+use crate::fixture::pgbench::{self, Duty, Goal, Load, Protocol, Script};
 use corun_model::progress::Progress;
 use lab_core::error::BenchError;
 use lab_core::row::Row;
@@ -49,15 +50,9 @@ pub struct Turn {
 /// Looks at the server during turns.
 pub trait Watch {
     /// A turn begins.
-    ///
-    /// # Errors
-    /// When it cannot look.
     fn begin(&mut self) -> Result<(), BenchError>;
 
     /// It has ended. What was seen: metric, unit, value, and what tells several values of a metric apart.
-    ///
-    /// # Errors
-    /// When it cannot look.
     fn end(&mut self, turn: &Turn) -> Result<Vec<Seen>, BenchError>;
 }
 
@@ -79,6 +74,32 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// A value that is the only one of its metric.
+    pub fn new(
+        case: &'static str,
+        metric: &'static str,
+        unit: &'static str,
+        value: f64,
+        how: &'static str,
+    ) -> Seen {
+        Seen {
+            case,
+            metric,
+            unit,
+            value,
+            how,
+            of: None,
+        }
+    }
+
+    /// One of several, told apart by a parameter.
+    pub fn of(self, parameter: &'static str, value: impl ToString) -> Seen {
+        Seen {
+            of: Some((parameter, value.to_string())),
+            ..self
+        }
+    }
+
     fn is_like(&self, other: &Seen) -> bool {
         (self.case, self.metric, &self.of) == (other.case, other.metric, &other.of)
     }
@@ -122,9 +143,6 @@ impl Stand<'_> {
 }
 
 /// One turn of a workload: so many clients with so many queries each.
-///
-/// # Errors
-/// When pgbench or the server fails.
 pub fn turn(
     stand: &Stand<'_>,
     workload: &Workload,
@@ -132,20 +150,17 @@ pub fn turn(
     times: usize,
     seed: usize,
 ) -> Result<Turn, BenchError> {
+    let script = Script::Weighted {
+        files: vec![(workload.script.clone(), 1)],
+        variables: Vec::new(),
+    };
     let load = Load {
-        script: Script::Weighted {
-            files: vec![(workload.script.clone(), 1)],
-            variables: Vec::new(),
-        },
-        protocol: Protocol::Simple,
-        clients,
-        duty: Duty::Transactions(times),
-        reconnect: false,
         options: workload.options(),
         grace: GRACE,
+        ..Load::new(script, Protocol::Simple, clients, Duty::Transactions(times))
     };
-    let program = stand.server.programs().path("pgbench");
-    let goal = Goal::Conninfo(stand.server.conninfo());
+    let program = stand.server.programs.path("pgbench");
+    let goal = Goal::Conninfo(&stand.server.conninfo);
     let (found, logged) = pgbench::run_logged(&program, &load, goal, seed, stand.folder)?;
     Ok(Turn {
         queries: found.transactions,
@@ -174,16 +189,15 @@ pub fn sweep(
     let mut wrong = None;
     let ended = rounds(stand, workload, how, summary, watches, &mut levels, &mut wrong);
     stand.progress.end();
-    for (clients, level) in how.concurrency.iter().zip(&levels) {
-        for row in level.rows() {
-            let mut row = common(row, workload, how).with("concurrency", *clients);
-            row.answer_ok = summary.map(|_| wrong.is_none());
-            emit(row);
-        }
-    }
-    for row in scaling(&how.concurrency, &levels) {
-        emit(common(row, workload, how));
-    }
+    let answer_ok = summary.map(|_| wrong.is_none());
+    emit_levels(
+        &workload.name,
+        how.smt,
+        &how.concurrency,
+        &levels,
+        answer_ok,
+        emit,
+    );
     ended?;
     match wrong {
         Some(wrong) => Err(BenchError::Data(format!("wrong answer: {wrong}"))),
@@ -191,8 +205,26 @@ pub fn sweep(
     }
 }
 
-fn common(row: Row, workload: &Workload, how: &Sweep) -> Row {
-    row.with("workload", workload.name.as_str()).with("smt", how.smt)
+/// The rows of all concurrencies, and how they compare with one client.
+pub(super) fn emit_levels(
+    workload: &str,
+    smt: &str,
+    concurrency: &[usize],
+    levels: &[Level],
+    answer_ok: Option<bool>,
+    emit: &mut dyn FnMut(Row),
+) {
+    let identified = |row: Row| row.with("workload", workload).with("smt", smt);
+    for (clients, level) in concurrency.iter().zip(levels) {
+        for row in level.rows() {
+            let mut row = identified(row).with("concurrency", *clients);
+            row.answer_ok = answer_ok;
+            emit(row);
+        }
+    }
+    for row in scaling(concurrency, levels) {
+        emit(identified(row));
+    }
 }
 
 fn rounds(
@@ -252,19 +284,13 @@ impl Level {
             .iter()
             .filter_map(|turn| mean(&turn.times_ms))
             .collect();
-        let all: Vec<f64> = self
-            .turns
-            .iter()
-            .flat_map(|turn| turn.times_ms.iter().copied())
-            .collect();
-        if let Some(spread) = Spread::of(&means) {
-            let row = Row::measured(SUITE, "speedup", "ms_per_query", "ms", spread, true);
-            rows.push(row.with("how", "clock").with("outliers", outliers(&all)));
-        }
-        if let Some(spread) = Spread::of(&self.rates()) {
-            let row = Row::measured(SUITE, "speedup", "queries_per_s", "1/s", spread, true);
-            rows.push(row.with("how", "clock"));
-        }
+        let all: Vec<f64> = self.turns.iter().flat_map(|turn| turn.times_ms.clone()).collect();
+        let timed = |metric, unit, values: &[f64]| {
+            let row = Row::measured(SUITE, SPEEDUP, metric, unit, Spread::of(values)?, true);
+            Some(row.with("how", "clock"))
+        };
+        rows.extend(timed("ms_per_query", "ms", &means).map(|row| row.with("outliers", outliers(&all))));
+        rows.extend(timed("queries_per_s", "1/s", &self.rates()));
         let mut left: Vec<&Seen> = self.seen.iter().collect();
         while let Some(&first) = left.first() {
             let values: Vec<f64> = left
@@ -280,7 +306,7 @@ impl Level {
 }
 
 /// The rate of each concurrency over that of one client alone.
-pub(super) fn scaling(concurrency: &[usize], levels: &[Level]) -> Vec<Row> {
+fn scaling(concurrency: &[usize], levels: &[Level]) -> Vec<Row> {
     let Some(alone) = concurrency.iter().position(|&clients| clients == 1) else {
         return Vec::new();
     };
@@ -288,7 +314,7 @@ pub(super) fn scaling(concurrency: &[usize], levels: &[Level]) -> Vec<Row> {
         // Of the rounds that both were in.
         let pairs = level.turns.iter().zip(&levels[alone].turns);
         let ratios: Vec<f64> = pairs.map(|(turn, one)| turn.rate / one.rate).collect();
-        let row = Row::measured(SUITE, "speedup", "ratio", "x", Spread::of(&ratios)?, true);
+        let row = Row::measured(SUITE, SPEEDUP, "ratio", "x", Spread::of(&ratios)?, true);
         Some(
             row.with("how", "clock")
                 .versus("alone")
@@ -325,13 +351,8 @@ mod tests {
 
     #[test]
     fn a_level_says_times_rates_and_what_was_seen() {
-        let seen = |value: f64, cpu: &str| Seen {
-            case: "distribution",
-            metric: "busy_ms",
-            unit: "ms",
-            value,
-            how: "kernel",
-            of: Some(("cpu", cpu.to_owned())),
+        let seen = |value: f64, cpu: &str| {
+            Seen::new("distribution", "busy_ms", "ms", value, "kernel").of("cpu", cpu)
         };
         let level = Level {
             turns: vec![turn(100.0), turn(120.0), turn(110.0)],

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 
 use super::dbmbench::{Query, SETTINGS, Summary, Tables};
 use super::server::Server;
-use crate::pooler::failed;
+use crate::fixture::{failed, write};
 use corun_model::progress::Progress;
 use lab_core::error::BenchError;
 
@@ -72,9 +72,6 @@ pub fn may_load(server: &Server, allowed: bool) -> Result<(), BenchError> {
 }
 
 /// Makes DBmbench's tables in a new schema and fills them.
-///
-/// # Errors
-/// When the server refuses.
 pub fn fill(
     server: &Server,
     schema: &str,
@@ -115,9 +112,6 @@ pub fn fill(
 }
 
 /// Drops DBmbench's tables.
-///
-/// # Errors
-/// When the server refuses.
 pub fn unload(server: &Server) -> Result<(), BenchError> {
     server
         .ask(&format!("drop schema if exists {SCHEMA} cascade"))
@@ -151,13 +145,9 @@ pub struct Plan {
 
 impl Workload {
     /// A query of DBmbench, whose script is written into `folder`.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn dbmbench(query: Query, paper: bool, folder: &Path) -> Result<Workload, BenchError> {
         let script = folder.join(format!("{}.sql", query.name()));
-        std::fs::write(&script, query.script())
-            .map_err(|source| BenchError::io(format!("could not write {}", script.display()), source))?;
+        write(&script, query.script())?;
         Ok(Workload {
             name: query.name().to_owned(),
             script,
@@ -231,9 +221,6 @@ impl Workload {
     }
 
     /// Compares what the server answers with what the rows say, for some bounds. What is wrong, or `None`.
-    ///
-    /// # Errors
-    /// When the server refuses.
     pub fn compare(&self, server: &Server, summary: &Summary) -> Result<Option<String>, BenchError> {
         let Some(query) = self.query else { return Ok(None) };
         let bounds = query.bounds();
@@ -252,9 +239,6 @@ impl Workload {
     }
 
     /// Empties the table of results.
-    ///
-    /// # Errors
-    /// When the server refuses.
     pub fn clear(&self, server: &Server) -> Result<(), BenchError> {
         if self.query.is_some() {
             server.ask(&format!("truncate {SCHEMA}.result"))?;
@@ -263,9 +247,6 @@ impl Workload {
     }
 
     /// What is wrong with the results of so many queries since [`Workload::clear`]; `Ok(None)` if nothing is, or nothing can be known.
-    ///
-    /// # Errors
-    /// When the server refuses.
     pub fn check(
         &self,
         server: &Server,

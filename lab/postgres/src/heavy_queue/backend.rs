@@ -9,9 +9,9 @@ use corun_model::units::CpuId;
 use corun_net::process::{Processes, SystemProcesses};
 
 use super::query::{Form, Query};
-use crate::pooler::address::Address;
-use crate::pooler::client::Client;
-use crate::pooler::failed;
+use crate::fixture::address::Address;
+use crate::fixture::client::Client;
+use crate::fixture::failed;
 use lab_core::error::BenchError;
 
 /// What one run took.
@@ -32,9 +32,6 @@ pub struct Backend {
 
 impl Backend {
     /// Connects, and puts the process on `cpu` if one is given.
-    ///
-    /// # Errors
-    /// When the server refuses, or the kernel refuses the CPU.
     pub fn start(address: &Address, cpu: Option<CpuId>) -> Result<Backend, BenchError> {
         let mut client = Client::connect(address, super::PATIENCE)?;
         let process = client.numbers("select pg_backend_pid()")?[0];
@@ -53,9 +50,6 @@ impl Backend {
     }
 
     /// One on each of two CPUs.
-    ///
-    /// # Errors
-    /// As [`Backend::start`].
     pub fn pair(address: &Address, cpus: [CpuId; 2]) -> Result<[Backend; 2], BenchError> {
         Ok([
             Backend::start(address, Some(cpus[0]))?,
@@ -69,9 +63,6 @@ impl Backend {
     }
 
     /// Sets the planner so that joins take this form.
-    ///
-    /// # Errors
-    /// When the server refuses.
     pub fn prefer(&mut self, form: Form) -> Result<(), BenchError> {
         if form == self.form {
             return Ok(());

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::backend::{Backend, Took};
 use super::query::Query;
+use crate::fixture::joined;
 use corun_model::progress::Progress;
 use lab_core::error::BenchError;
 use lab_core::order;
@@ -166,11 +167,7 @@ fn together(backends: &mut [Backend; 2], queries: [&Query; 2], runs: usize) -> [
         let side = &side;
         let other = scope.spawn(move || side(second, queries[1]));
         let own = side(first, queries[0]);
-        let other = match other.join() {
-            Ok(other) => other,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        [own, other]
+        [own, joined(other)]
     })
 }
 

@@ -16,7 +16,7 @@ use super::keys::{Keys, class_of};
 use super::query::{Form, Query, hash_bytes};
 use super::sides::{self, Setting, Spec};
 use super::sizes::Sizes;
-use crate::pooler::failed;
+use crate::fixture::failed;
 use corun_workloads::answers::fingerprint_of_rows;
 use corun_workloads::ssb::PLQ_TERMS_MAX;
 use lab_core::error::BenchError;
@@ -82,20 +82,37 @@ impl Stage<'_> {
         }
     }
 
-    fn plan(&self, plan: Plan) -> Plan {
-        Plan {
-            // Only what is decided by 30 pairs goes on to them; figures show what they show.
-            pairs_max: plan.repetitions,
-            warmups: 0,
-            ..plan
+    /// Work of these queries, behind the proxy and by order of arrival, decided by as many rounds as the plan has: figures show what they
+    /// show. Who has which query, and the sides, are the caller's.
+    fn work<'w>(&self, keys: Keys, queries: &'w [Query], plan: Plan) -> Result<Work<'w>, BenchError> {
+        Ok(Work {
+            keys,
+            classes: self.classes(queries)?,
+            queries,
+            lists: Vec::new(),
+            apart: APART,
+            sides: &[],
+            versus: &[],
+            decided: &[],
+            control: sides::FIFO,
+            plan: Plan {
+                pairs_max: plan.repetitions,
+                warmups: 0,
+                ..plan
+            },
+        })
+    }
+
+    /// What rows say of a case and a figure about one query.
+    fn keys(&self, case: &'static str, figure: &'static str, query: &str) -> Keys {
+        Keys {
+            query: query.to_owned(),
+            ..Keys::new(case, figure, self.sizes.cache)
         }
     }
 }
 
 /// Fig. 6: four instances of each query, two by hash join and two by index join.
-///
-/// # Errors
-/// When the server is gone.
 pub fn fig6(stage: &Stage<'_>, quick: bool, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let over: &[f64] = if quick {
         &FIG6_OVER_CACHE[1..2]
@@ -105,24 +122,16 @@ pub fn fig6(stage: &Stage<'_>, quick: bool, runner: &mut Runner<'_>) -> Result<(
     for &over in over {
         let k = stage.sizes.k_of(over);
         let queries = [Form::Hash, Form::Index].map(|form| stage.watched(Query::plq(k, form, stage.oracle)));
+        let keys = stage.keys(FIG6, "fig6", &format!("plq{k}"));
         let work = Work {
-            keys: Keys {
-                query: format!("plq{k}"),
-                ..Keys::new(FIG6, "fig6", stage.sizes.cache)
-            },
-            classes: stage.classes(&queries)?,
-            queries: &queries,
             lists: vec![vec![0], vec![1], vec![0], vec![1]],
-            apart: APART,
             sides: &[sides::FIFO, sides::SLS, sides::MLS, sides::LEARNED],
             versus: &[
                 (sides::SLS, sides::FIFO),
                 (sides::MLS, sides::FIFO),
                 (sides::LEARNED, sides::FIFO),
             ],
-            decided: &[],
-            control: sides::FIFO,
-            plan: stage.plan(runner.plan()),
+            ..stage.work(keys, &queries, runner.plan())?
         };
         run(&work, &stage.setting, runner)?;
     }
@@ -133,13 +142,7 @@ pub fn fig6(stage: &Stage<'_>, quick: bool, runner: &mut Runner<'_>) -> Result<(
 fn cost(backend: &mut Backend, query: &Query, form: Form) -> Result<f64, BenchError> {
     backend.prefer(form)?;
     let said = backend.client().run(&format!("explain {}", query.sql))?;
-    let first = said
-        .rows
-        .into_iter()
-        .flatten()
-        .flatten()
-        .next()
-        .unwrap_or_default();
+    let first = said.first().unwrap_or_default();
     let total = first.split_once("cost=").and_then(|(_, rest)| {
         let (_, rest) = rest.split_once("..")?;
         rest.split_once(' ')?.0.parse().ok()
@@ -167,9 +170,6 @@ fn balanced(stage: &Stage<'_>) -> Result<(Query, f64), BenchError> {
 }
 
 /// Section 7.3: four instances of one query.
-///
-/// # Errors
-/// When the server is gone.
 pub fn plan_choice(stage: &Stage<'_>, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let (query, dearer) = balanced(stage)?;
     runner.progress().note(&format!(
@@ -177,15 +177,9 @@ pub fn plan_choice(stage: &Stage<'_>, runner: &mut Runner<'_>) -> Result<(), Ben
         query.name
     ));
     let queries = [stage.watched(query)];
+    let keys = stage.keys(PLAN_CHOICE, "s7.3", &queries[0].name);
     let work = Work {
-        keys: Keys {
-            query: queries[0].name.clone(),
-            ..Keys::new(PLAN_CHOICE, "s7.3", stage.sizes.cache)
-        },
-        classes: stage.classes(&queries)?,
-        queries: &queries,
         lists: vec![vec![0]; 4],
-        apart: APART,
         sides: &[
             sides::DIRECT,
             sides::FIFO,
@@ -204,9 +198,7 @@ pub fn plan_choice(stage: &Stage<'_>, runner: &mut Runner<'_>) -> Result<(), Ben
             (sides::SLS_PLANS, sides::SLS),
             (sides::AUTO_PLANS, sides::AUTO),
         ],
-        decided: &[],
-        control: sides::FIFO,
-        plan: stage.plan(runner.plan()),
+        ..stage.work(keys, &queries, runner.plan())?
     };
     run(&work, &stage.setting, runner)
 }
@@ -229,9 +221,6 @@ fn mixed(stage: &Stage<'_>) -> (Vec<Query>, Vec<usize>) {
 }
 
 /// A closed mix of 8 clients.
-///
-/// # Errors
-/// When the server is gone.
 pub fn mix(stage: &Stage<'_>, quick: bool, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let (queries, counts) = mixed(stage);
     let all: &[Spec] = &[
@@ -255,65 +244,38 @@ pub fn mix(stage: &Stage<'_>, quick: bool, runner: &mut Runner<'_>) -> Result<()
         .filter(|spec| **spec != sides::FIFO)
         .map(|spec| (*spec, sides::FIFO))
         .collect();
-    let work = Work {
-        keys: Keys::new(MIX, MIX, stage.sizes.cache),
-        classes: stage.classes(&queries)?,
-        queries: &queries,
+    let keys = Keys::new(MIX, MIX, stage.sizes.cache);
+    let mut work = Work {
         lists: deal(&counts, MIX_CLIENTS, SEED),
-        apart: APART,
         sides: if quick { few } else { all },
         versus: &versus,
         decided: &[(sides::AUTO, sides::FIFO), (sides::AUTO_PLANS, sides::FIFO)],
-        control: sides::FIFO,
-        plan: Plan {
-            warmups: 0,
-            ..runner.plan()
-        },
+        ..stage.work(keys, &queries, runner.plan())?
     };
+    work.plan.pairs_max = runner.plan().pairs_max;
     run(&work, &stage.setting, runner)
 }
 
 /// What the heavy queue costs those it cannot help, at least 30 pairs: short queries, and joins that hurt nobody.
-///
-/// # Errors
-/// When the server is gone.
 pub fn overhead(stage: &Stage<'_>, quick: bool, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-    let short = Query {
-        name: "short".to_owned(),
-        sql: "select d_year from date where d_datekey = 19940101".to_owned(),
-        form: Form::Free,
-        k: None,
-        expected: fingerprint_of_rows(&["1994".to_owned()]),
-        timed: false,
-    };
+    let text = "select d_year from date where d_datekey = 19940101";
+    let short = Query::of("short", text, fingerprint_of_rows(&["1994".to_owned()]));
     let strong = Query::plq(1, Form::Hash, stage.oracle);
     let (shorts, strongs) = if quick { (100, 1) } else { (SHORT, STRONG) };
     for (query, times) in [(short, shorts), (strong, strongs)] {
-        let name = query.name.clone();
         let queries = [query];
-        let work = Work {
-            keys: Keys {
-                query: name,
-                ..Keys::new(OVERHEAD, OVERHEAD, stage.sizes.cache)
-            },
-            classes: stage.classes(&queries)?,
-            queries: &queries,
+        let keys = stage.keys(OVERHEAD, OVERHEAD, &queries[0].name);
+        let mut work = Work {
             lists: vec![vec![0; times]; OVERHEAD_CLIENTS],
             apart: Duration::ZERO,
             sides: &[sides::FIFO, sides::AUTO_PLANS],
             versus: &[(sides::AUTO_PLANS, sides::FIFO)],
-            decided: &[],
-            control: sides::FIFO,
-            plan: Plan {
-                warmups: 0,
-                repetitions: match quick {
-                    true => runner.plan().repetitions,
-                    false => runner.plan().repetitions.max(PAIRS_NEAR_ONE),
-                },
-                pairs_max: PAIRS_NEAR_ONE,
-                ..runner.plan()
-            },
+            ..stage.work(keys, &queries, runner.plan())?
         };
+        work.plan.pairs_max = PAIRS_NEAR_ONE;
+        if !quick {
+            work.plan.repetitions = work.plan.repetitions.max(PAIRS_NEAR_ONE);
+        }
         run(&work, &stage.setting, runner)?;
     }
     Ok(())

@@ -24,9 +24,9 @@ use super::matrix::{self, Known};
 use super::order::{Matrix, Orders, drawn, orders, played_by};
 use super::query::{Form, Query};
 use super::sizes::Sizes;
-use crate::pooler::address::Address;
+use crate::fixture::address::Address;
+use crate::fixture::joined;
 use lab_core::error::BenchError;
-use lab_core::row::Row;
 use lab_core::run::Runner;
 use lab_core::stats::{Noise, Spread, pair_ratios};
 
@@ -67,9 +67,6 @@ fn figure(queries: [&Query; 2], sizes: &Sizes) -> &'static str {
 }
 
 /// Runs the case on two CPUs that share a last-level cache.
-///
-/// # Errors
-/// When the server or a connection fails.
 pub fn run(
     server: &Address,
     cpus: [CpuId; 2],
@@ -156,11 +153,10 @@ fn simulated_rows(
             (MIX_SECONDS, "s", seconds, None),
             ("ratio", "x", found.fifo / seconds, Some("fifo")),
         ] {
-            let Some(spread) = Spread::of(&[value]) else {
+            let row = keys.simulated(metric, unit, value);
+            let Some(row) = row.map(|row| row.with("from", "measured slow-downs")) else {
                 continue;
             };
-            let mut row = keys.put(Row::simulated(SUITE, CASE, metric, unit, spread, true));
-            row = row.with("from", "measured slow-downs");
             runner.emit_checked(match versus {
                 Some(versus) => row.versus(versus),
                 None => row,
@@ -194,10 +190,7 @@ fn play(
         let side = &side;
         let other = scope.spawn(move || side(second));
         let own = side(first);
-        match other.join() {
-            Ok(other) => (own, other),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        (own, joined(other))
     });
     let seconds = start.elapsed().as_secs_f64();
     Ok((seconds, own?.or(other?)))
@@ -242,15 +235,17 @@ fn played_rows(
             ..Keys::new(CASE, CASE, sizes.cache)
         };
         let control = place == 3;
-        if let Some(spread) = Spread::of(&seconds[place]).filter(|_| !control) {
-            runner.emit_checked(keys.put(Row::measured(SUITE, CASE, MIX_SECONDS, "s", spread, ok)));
+        if let Some(row) = keys.measured(MIX_SECONDS, "s", &seconds[place], ok)
+            && !control
+        {
+            runner.emit_checked(row);
         }
         let ratios = pair_ratios(&seconds[place], &seconds[0]);
-        let (Some(spread), Some(Noise { low, high })) = (Spread::of(&ratios), Noise::of(&noise)) else {
+        let row = keys.measured("ratio", "x", &ratios, ok);
+        let (Some(row), Some(Noise { low, high })) = (row, Noise::of(&noise)) else {
             continue;
         };
-        let row = Row::measured(SUITE, CASE, "ratio", "x", spread, ok).versus("fifo");
-        let row = keys.put(row).with("noise_low", low).with("noise_high", high);
+        let row = row.versus("fifo").with("noise_low", low).with("noise_high", high);
         match (place, control) {
             (0, _) => {}
             (_, true) => runner.emit_checked(row.with("control", "a/a")),

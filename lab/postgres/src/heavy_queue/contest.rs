@@ -6,11 +6,12 @@
 use std::time::Duration;
 
 use super::SUITE;
-use super::crowd::{Played, play};
+use super::clients::{Played, play};
 use super::keys::{Keys, MIX_SECONDS, SLOWDOWN};
 use super::query::Query;
-use super::sides::{Setting, Spec, Target};
-use crate::pooler::client::Client;
+use super::sides::{Setting, Spec};
+use crate::fixture::client::Client;
+use crate::fixture::contender::Contender;
 use lab_core::contest::{Contest, ContestResult, Gone, SideResult, Turn};
 use lab_core::error::BenchError;
 use lab_core::metric::{CaseRows, MetricSpec, SideKeys, Versus};
@@ -68,23 +69,23 @@ pub fn run(work: &Work<'_>, setting: &Setting<'_>, runner: &mut Runner<'_>) -> R
     runner
         .progress()
         .begin(&format!("{name}: warming up"), work.sides.len() as u64);
-    let mut targets = Vec::new();
+    let mut contenders = Vec::new();
     let mut known = Vec::new();
     for &spec in work.sides {
-        let mut target = Target::start(spec, setting);
+        let mut contender = setting.start(spec);
         let mut side = SideResult {
-            gone: target.gone().cloned(),
+            gone: contender.gone().cloned(),
             ..SideResult::default()
         };
         for _ in 0..WARM_UPS {
             if side.gone.is_none() {
-                match one_turn(work, &mut target) {
+                match one_turn(work, &mut contender) {
                     Ok((_, wrong)) => side.wrong = side.wrong.or(wrong),
                     Err(gone) => side.gone = Some(gone),
                 }
             }
         }
-        targets.push(target);
+        contenders.push(contender);
         known.push(side);
         runner.progress().advance(1);
     }
@@ -105,7 +106,7 @@ pub fn run(work: &Work<'_>, setting: &Setting<'_>, runner: &mut Runner<'_>) -> R
             _ => alone(&mut direct, work.queries).map_err(|error| Gone::Failed(error.in_one_line()))?,
         };
         alone_in = Some((round, alone.clone()));
-        let (mut played, wrong) = one_turn(work, &mut targets[place])?;
+        let (mut played, wrong) = one_turn(work, &mut contenders[place])?;
         played.alone = alone;
         Ok((played, wrong))
     });
@@ -114,20 +115,12 @@ pub fn run(work: &Work<'_>, setting: &Setting<'_>, runner: &mut Runner<'_>) -> R
     Ok(())
 }
 
-fn one_turn(work: &Work<'_>, target: &mut Target) -> Turn<Played> {
-    let gone = |error: &BenchError| match target.spec.target() {
-        "direct" => Gone::Unavailable(error.in_one_line()),
-        _ => Gone::Failed(error.in_one_line()),
-    };
-    let Some(address) = target.address() else {
-        return Err(Gone::Unavailable("it does not run".to_owned()));
-    };
-    let played = play(address, work.queries, &work.lists, work.apart).map_err(|error| gone(&error));
+fn one_turn(work: &Work<'_>, contender: &mut Contender) -> Turn<Played> {
+    let address = contender.address().map_err(|error| contender.failure(&error))?;
+    let played = play(address, work.queries, &work.lists, work.apart);
     // A proxy that has ended says more than what its clients saw of that.
-    target
-        .alive()
-        .map_err(|error| Gone::Failed(error.in_one_line()))?;
-    played
+    let alive = contender.alive();
+    alive.and(played).map_err(|error| contender.failure(&error))
 }
 
 /// Seconds of each timed query alone.

@@ -9,26 +9,25 @@
 //! rows; these would take hours on the rows of a timed run, which is held against DataFusion, itself held against them elsewhere.
 
 use std::collections::HashMap;
-use std::fmt::Write;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int32Type, SchemaRef};
 use corun_datafusion::{Engine, EngineOptions, Joins};
 
 use super::query::SCAN_QUANTITY_BELOW;
-use crate::pooler::address::Address;
-use crate::pooler::client::Client;
+use crate::fixture::address::Address;
+use crate::fixture::client::Client;
+use crate::fixture::lines::Lines;
+use crate::fixture::load::{copy_parts, settled};
 use corun_model::progress::Progress;
 use corun_workloads::answers::{Answer, NULL_TEXT, cell_text, fingerprint, fingerprint_of_rows};
+use corun_workloads::dataset::Dataset;
 use corun_workloads::oracle::{Database, ssb_answer};
 use corun_workloads::ssb::{PLQ_TERMS_MAX, QUERIES, Ssb, Table};
 use lab_core::error::BenchError;
 use lab_core::suite::all_cores;
 use lab_engine::query::{run_query, runtime};
 
-/// Connections that load at once.
-const LOADERS: usize = 2;
 /// Statements after the rows are there: keys, and the indexes that the paper's index joins go through.
 const AFTER: [&str; 8] = [
     "alter table part add primary key (p_partkey)",
@@ -59,84 +58,34 @@ pub fn create(name: &str, schema: &SchemaRef) -> String {
 
 /// A batch in the format of `copy`. The generators' texts have no character that would have to be escaped, which a test looks at.
 pub fn lines(batch: &RecordBatch) -> Vec<u8> {
-    let mut lines = String::with_capacity(batch.num_rows() * 128);
+    let mut lines = Lines::default();
     for row in 0..batch.num_rows() {
-        for (number, column) in batch.columns().iter().enumerate() {
-            if number > 0 {
-                lines.push('\t');
-            }
-            // Writing into a text cannot fail.
-            let _ = match column.data_type() {
-                DataType::Int32 => write!(lines, "{}", column.as_primitive::<Int32Type>().value(row)),
-                DataType::Boolean => write!(lines, "{}", column.as_boolean().value(row)),
-                DataType::Utf8 => write!(lines, "{}", column.as_string::<i32>().value(row)),
-                _ => write!(lines, "{}", cell_text(column, row)),
+        for column in batch.columns() {
+            match column.data_type() {
+                DataType::Int32 => lines.put(column.as_primitive::<Int32Type>().value(row)),
+                DataType::Boolean => lines.put(column.as_boolean().value(row)),
+                DataType::Utf8 => lines.put(column.as_string::<i32>().value(row)),
+                _ => lines.put(cell_text(column, row)),
             };
         }
-        lines.push('\n');
+        lines.end();
     }
-    lines.into_bytes()
+    lines.as_str().into()
 }
 
 /// Makes the tables of a database and fills them, with indexes and statistics.
-///
-/// # Errors
-/// When the server refuses.
 pub fn load(address: &Address, ssb: &Ssb, progress: &dyn Progress) -> Result<(), BenchError> {
-    let connect = || Client::connect(address, super::PATIENCE);
-    let mut client = connect()?;
-    for table in Table::ALL {
-        client.run(&create(table.name(), &table.schema()))?;
-    }
+    let mut client = Client::connect(address, super::PATIENCE)?;
+    client.run_all(Table::ALL.map(|table| create(table.name(), &table.schema())))?;
     let jobs: Vec<(Table, usize)> = Table::ALL
         .iter()
         .flat_map(|&table| (0..ssb.batches(table)).map(move |number| (table, number)))
         .collect();
-    progress.begin(
-        "heavy-queue: filling SSB's tables",
-        (jobs.len() + AFTER.len() + 1) as u64,
-    );
-    let next = AtomicUsize::new(0);
-    let results: Vec<Result<(), BenchError>> = std::thread::scope(|scope| {
-        let loader = || -> Result<(), BenchError> {
-            let mut client = connect()?;
-            loop {
-                // Relaxed: the counter hands out numbers and guards nothing else.
-                let Some(&(table, number)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) else {
-                    return Ok(());
-                };
-                let rows = lines(&ssb.batch(table, number));
-                client.copy_in(&format!("copy {} from stdin", table.name()), &rows)?;
-                progress.advance(1);
-            }
-        };
-        let loaders: Vec<_> = (0..LOADERS).map(|_| scope.spawn(loader)).collect();
-        let join = |loader: std::thread::ScopedJoinHandle<'_, _>| match loader.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        loaders.into_iter().map(join).collect()
-    });
-    results.into_iter().collect::<Result<Vec<()>, _>>()?;
-    for statement in AFTER {
-        client.run(statement)?;
-        progress.advance(1);
-    }
-    settle(&mut client, Table::ALL.map(|table| table.name().to_owned()))?;
-    progress.end();
-    Ok(())
-}
-
-/// Filled tables as after a night: counted, with nothing left to be written.
-///
-/// # Errors
-/// When the server refuses.
-pub fn settle(client: &mut Client, tables: impl IntoIterator<Item = String>) -> Result<(), BenchError> {
-    for table in tables {
-        client.run(&format!("vacuum (analyze, freeze) {table}"))?;
-    }
-    client.run("checkpoint")?;
-    Ok(())
+    let rows = |&(table, number): &(Table, usize)| (table.name(), lines(&ssb.batch(table, number)));
+    let what = "heavy-queue: filling SSB's tables";
+    copy_parts(what, address, super::PATIENCE, &jobs, rows, progress)?;
+    client.run_all(AFTER)?;
+    client.run_all(settled(Table::ALL.map(|table| table.name())))
 }
 
 /// What queries must answer.
@@ -146,6 +95,16 @@ pub struct Oracle {
     categories: [Option<i64>; PLQ_TERMS_MAX],
     scan: Option<i64>,
     ssb: HashMap<&'static str, Answer>,
+}
+
+/// DataFusion as it comes, over these tables, and what its queries run on.
+pub fn stock_engine(data: &Dataset) -> Result<(Engine, tokio::runtime::Runtime), BenchError> {
+    let engine = Engine::new(&EngineOptions {
+        joins: Joins::Stock,
+        ..EngineOptions::default()
+    })?;
+    lab_engine::tables::register(data, &engine)?;
+    Ok((engine, runtime(all_cores())?))
 }
 
 /// The place of a category in PLQ_k: `MFGR#11` is 0, `MFGR#55` is 24.
@@ -209,12 +168,7 @@ impl Oracle {
             self.ssb = QUERIES.iter().filter_map(|(name, _)| answer(*name)).collect();
             return Ok(self);
         }
-        let engine = Engine::new(&EngineOptions {
-            joins: Joins::Stock,
-            ..EngineOptions::default()
-        })?;
-        lab_engine::tables::register(&data, &engine)?;
-        let runtime = runtime(all_cores())?;
+        let (engine, runtime) = stock_engine(&data)?;
         for (name, sql) in QUERIES {
             let output = run_query(&runtime, &engine, sql)?;
             self.ssb

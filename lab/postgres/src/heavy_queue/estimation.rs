@@ -18,13 +18,11 @@ use super::keys::{ALONE, Keys};
 use super::matrix::{self, Known};
 use super::query::{Form, Query};
 use super::sizes::Sizes;
-use crate::pooler::address::Address;
-use crate::pooler::failed;
+use crate::fixture::address::Address;
+use crate::fixture::failed;
 use corun_workloads::ssb::PLQ_TERMS_MAX;
 use lab_core::error::BenchError;
-use lab_core::row::Row;
 use lab_core::run::Runner;
-use lab_core::stats::Spread;
 
 /// The case.
 pub const CASE: &str = "estimation";
@@ -89,9 +87,6 @@ fn estimated(backend: &mut Backend, query: &Query) -> Result<Estimated, BenchErr
 }
 
 /// Runs the case on two CPUs that share a last-level cache.
-///
-/// # Errors
-/// When the server or a connection fails.
 pub fn run(
     server: &Address,
     cpus: [CpuId; 2],
@@ -152,17 +147,15 @@ fn error_rows(estimated: &Estimated, sizes: &Sizes, runner: &mut Runner<'_>) {
             .iter()
             .map(|table| off(table[which], table[1]))
             .collect();
-        let Some(spread) = Spread::of(&errors) else {
-            continue;
-        };
         let keys = Keys {
             query: estimated.query.clone(),
             corunner: ALONE.to_owned(),
             ..Keys::new(CASE, "s7.4", sizes.cache)
         };
-        let row = keys.put(Row::measured(SUITE, CASE, metric, "percent", spread, true));
-        let row = row.with("estimated_bytes", sum(which)).with("hash_bytes", sum(1));
-        runner.emit_checked(row.with("paper_percent", PAPER_PERCENT));
+        if let Some(row) = keys.measured(metric, "percent", &errors, true) {
+            let row = row.with("estimated_bytes", sum(which)).with("hash_bytes", sum(1));
+            runner.emit_checked(row.with("paper_percent", PAPER_PERCENT));
+        }
     }
 }
 

@@ -5,7 +5,9 @@ use corun_model::units::Bytes;
 
 use super::SUITE;
 use super::sizes::Sizes;
+use lab_core::metric::parameters;
 use lab_core::row::{Row, Value};
+use lab_core::stats::Spread;
 
 /// Time beside others over time alone; above 1 is slower.
 pub const SLOWDOWN: &str = "slowdown";
@@ -63,16 +65,19 @@ impl Keys {
 
     /// Adds the parameters to a row.
     pub fn put(&self, row: Row) -> Row {
-        row.with("figure", self.figure)
-            .with("query", self.query.as_str())
-            .with("corunner", self.corunner.as_str())
-            .with("engine", ENGINE)
-            .with("target", self.target)
-            .with("policy", self.policy.as_str())
-            .with("plan_choice", self.plan_choice)
-            .with("class", self.class.as_str())
-            .with("partition", self.partition)
-            .with("cache_bytes", self.cache.0)
+        row.with_all(&self.parameters())
+    }
+
+    /// A row of what was measured; `None` of no values.
+    pub fn measured(&self, metric: &str, unit: &str, values: &[f64], ok: bool) -> Option<Row> {
+        let row = Row::measured(SUITE, self.case, metric, unit, Spread::of(values)?, ok);
+        Some(self.put(row))
+    }
+
+    /// A row of a simulated value. A wrong answer leaves nothing that could be simulated.
+    pub fn simulated(&self, metric: &str, unit: &str, value: f64) -> Option<Row> {
+        let spread = Spread::of(&[value])?;
+        Some(self.put(Row::simulated(SUITE, self.case, metric, unit, spread, true)))
     }
 
     /// A row that cannot be had, with the reason.
@@ -80,13 +85,20 @@ impl Keys {
         self.put(Row::unavailable(SUITE, self.case, metric, unit, reason))
     }
 
-    /// The same parameters as a list, for sheets.
+    /// All of them, in their order.
     pub fn parameters(&self) -> Vec<(String, Value)> {
-        let row = self.put(Row::unavailable(SUITE, self.case, "", "", ""));
-        row.parameters
-            .into_iter()
-            .filter(|(name, _)| name != "reason")
-            .collect()
+        parameters([
+            ("figure", self.figure.into()),
+            ("query", self.query.as_str().into()),
+            ("corunner", self.corunner.as_str().into()),
+            ("engine", ENGINE.into()),
+            ("target", self.target.into()),
+            ("policy", self.policy.as_str().into()),
+            ("plan_choice", self.plan_choice.into()),
+            ("class", self.class.as_str().into()),
+            ("partition", self.partition.into()),
+            ("cache_bytes", self.cache.0.into()),
+        ])
     }
 }
 

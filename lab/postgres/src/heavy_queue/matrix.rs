@@ -8,7 +8,6 @@ use super::order::Matrix;
 use super::query::{Query, hash_bytes};
 use super::sizes::Sizes;
 use lab_core::error::BenchError;
-use lab_core::row::Row;
 use lab_core::run::Runner;
 use lab_core::stats::{Noise, Spread};
 
@@ -22,9 +21,6 @@ pub struct Known {
 
 impl Known {
     /// Asks the server what tables they make.
-    ///
-    /// # Errors
-    /// When the server refuses.
     pub fn ask(backend: &mut Backend, queries: Vec<Query>) -> Result<Known, BenchError> {
         let tables = queries.iter().map(|query| hash_bytes(backend, query));
         let tables = tables.collect::<Result<Vec<_>, _>>()?;
@@ -60,13 +56,9 @@ pub fn emit(
     for (kind, query) in known.queries.iter().enumerate() {
         for time in Time::ALL {
             let put = |keys: Keys, metric: &str, unit: &str, values: &[f64]| {
-                let row = Row::measured(SUITE, case, metric, unit, Spread::of(values)?, ok);
+                let row = keys.measured(metric, unit, values, ok)?;
                 let bytes: u64 = known.tables[kind].iter().sum();
-                Some(
-                    keys.put(row)
-                        .with("time", time.as_str())
-                        .with("hash_bytes", bytes),
-                )
+                Some(row.with("time", time.as_str()).with("hash_bytes", bytes))
             };
             let keys = |figure, corunner: &str| Keys {
                 query: query.name.clone(),

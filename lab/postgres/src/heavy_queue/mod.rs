@@ -3,7 +3,7 @@
 //! ```text
 //!   C ──▶ sizes ──▶ data (COPY, indexes, oracle) ──▶ query: PLQ_k by hash join or index join, a scan, SSB
 //!                                                     │
-//!        ceiling: pinned backends, no product code ◀──┤──▶ cases: crowd (clients) ──▶ targets (direct, proxy with and without heavy queue) ──▶ rows
+//!        ceiling: pinned backends, no product code ◀──┤──▶ cases: clients ──▶ sides (direct, proxy with and without heavy queue) ──▶ rows
 //!          matrix of slow-downs ──▶ order: what any order of a mix could take          fig6, plan_choice, mix, overhead, estimation
 //! ```
 //!
@@ -20,8 +20,8 @@ pub mod backend;
 pub mod beside;
 pub mod cases;
 pub mod ceiling;
+pub mod clients;
 pub mod contest;
-pub mod crowd;
 pub mod data;
 pub mod estimation;
 pub mod keys;

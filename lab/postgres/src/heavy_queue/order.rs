@@ -22,9 +22,9 @@ const STARTS: usize = 12;
 const SEED: u64 = 0x6d63_6302;
 const NANOSECONDS: f64 = 1e9;
 
-/// A CPU that is taken.
+/// What runs on a CPU.
 #[derive(Clone, Copy, Debug)]
-struct Seat {
+struct Running {
     kind: usize,
     /// The part of the query that is left.
     left: f64,
@@ -67,21 +67,21 @@ impl Matrix {
 
     /// Virtual time. `next` is asked whenever a CPU is free; `ended` hears of every end.
     fn run(&self, next: &mut dyn FnMut() -> Option<usize>, ended: &mut dyn FnMut(Ended)) -> f64 {
-        let mut seats: [Option<Seat>; 2] = [None, None];
+        let mut cpus: [Option<Running>; 2] = [None, None];
         let mut now = 0.0;
         loop {
-            for seat in &mut seats {
-                if seat.is_none() {
-                    *seat = next().map(|kind| Seat {
+            for cpu in &mut cpus {
+                if cpu.is_none() {
+                    *cpu = next().map(|kind| Running {
                         kind,
                         left: 1.0,
                         from: now,
                     });
                 }
             }
-            let kinds = seats.map(|seat| seat.map(|seat| seat.kind));
+            let kinds = cpus.map(|cpu| cpu.map(|running| running.kind));
             let left = |place: usize| {
-                let Seat { kind, left, .. } = seats[place]?;
+                let Running { kind, left, .. } = cpus[place]?;
                 Some(left * self.whole(kind, kinds[1 - place]))
             };
             let Some(step) = [left(0), left(1)].into_iter().flatten().reduce(f64::min) else {
@@ -89,7 +89,7 @@ impl Matrix {
             };
             now += step;
             for place in 0..2 {
-                if let Some(Seat { kind, left, from }) = &mut seats[place] {
+                if let Some(Running { kind, left, from }) = &mut cpus[place] {
                     *left -= self.done(*kind, kinds[1 - place], step);
                     if *left <= 1e-9 {
                         let end = Ended {
@@ -97,7 +97,7 @@ impl Matrix {
                             from: *from,
                             to: now,
                         };
-                        seats[place] = None;
+                        cpus[place] = None;
                         ended(end);
                     }
                 }

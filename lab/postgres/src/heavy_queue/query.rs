@@ -12,8 +12,8 @@
 
 use super::backend::Backend;
 use super::data::Oracle;
-use crate::pooler::client::Answer as Said;
-use crate::pooler::failed;
+use crate::fixture::answer::Answer as Said;
+use crate::fixture::failed;
 use corun_workloads::answers::{Answer, NULL_TEXT, fingerprint_of_rows};
 use corun_workloads::ssb::{QUERIES, plq};
 use lab_core::error::BenchError;
@@ -110,40 +110,36 @@ impl Query {
             Form::Index => (format!("index_plq{k}"), lateral(&text)),
         };
         Query {
-            name,
-            sql,
             form,
             k: Some(k),
-            expected: oracle.plq(k),
-            timed: false,
+            ..Query::of(name, sql, oracle.plq(k))
         }
     }
 
     /// The scan.
     pub fn scan(oracle: &Oracle) -> Query {
-        Query {
-            name: "scan".to_owned(),
-            sql: format!(
-                "select sum(lo_revenue) as revenue from lineorder where lo_quantity < {SCAN_QUANTITY_BELOW}"
-            ),
-            form: Form::Free,
-            k: None,
-            expected: oracle.scan(),
-            timed: false,
-        }
+        let sql = format!(
+            "select sum(lo_revenue) as revenue from lineorder where lo_quantity < {SCAN_QUANTITY_BELOW}"
+        );
+        Query::of("scan", sql, oracle.scan())
     }
 
     /// One of SSB's queries; `None` where there is none of that name, or no answer to it.
     pub fn ssb(name: &str, oracle: &Oracle) -> Option<Query> {
         let (name, sql) = QUERIES.iter().find(|(query, _)| *query == name)?;
-        Some(Query {
-            name: format!("ssb_{name}"),
-            sql: (*sql).to_owned(),
+        Some(Query::of(format!("ssb_{name}"), *sql, oracle.ssb(name)?))
+    }
+
+    /// One that runs as the planner likes.
+    pub fn of(name: impl Into<String>, sql: impl Into<String>, expected: Answer) -> Query {
+        Query {
+            name: name.into(),
+            sql: sql.into(),
             form: Form::Free,
             k: None,
-            expected: oracle.ssb(name)?,
+            expected,
             timed: false,
-        })
+        }
     }
 
     /// What is wrong with an answer; `None` if nothing is.
@@ -172,9 +168,6 @@ fn lateral(plq: &str) -> String {
 }
 
 /// Bytes of the hash tables that a query really makes, the first to be probed first: what `explain analyze` says. Empty without hash joins.
-///
-/// # Errors
-/// When the server refuses.
 pub fn hash_bytes(backend: &mut Backend, query: &Query) -> Result<Vec<u64>, BenchError> {
     backend.prefer(query.form)?;
     let said = backend
@@ -196,14 +189,18 @@ mod tests {
     use super::*;
     use corun_workloads::ssb::{Sizes, Ssb};
 
-    #[test]
-    fn forms_differ_in_text_and_not_in_what_they_must_answer() {
-        let oracle = Oracle::new(&Ssb::with_sizes(Sizes {
+    fn oracle() -> Oracle {
+        Oracle::new(&Ssb::with_sizes(Sizes {
             lineorder: 100,
             customer: 1,
             supplier: 1,
             part: 50,
-        }));
+        }))
+    }
+
+    #[test]
+    fn forms_differ_in_text_and_not_in_what_they_must_answer() {
+        let oracle = oracle();
         let [hash, index, free] =
             [Form::Hash, Form::Index, Form::Free].map(|form| Query::plq(3, form, &oracle));
         assert_eq!(
@@ -229,12 +226,7 @@ mod tests {
 
     #[test]
     fn wrong_answers_and_errors_are_told() {
-        let oracle = Oracle::new(&Ssb::with_sizes(Sizes {
-            lineorder: 100,
-            customer: 1,
-            supplier: 1,
-            part: 50,
-        }));
+        let oracle = oracle();
         let query = Query::scan(&oracle);
         let said = |cell: &str| Said {
             rows: vec![vec![Some(cell.to_owned())]],

@@ -1,4 +1,4 @@
-//! [`Spec`]: one way to ask the server, and [`Target`]: such a way, running.
+//! [`Spec`]: one way to ask the server, which [`Setting::start`] starts.
 //!
 //! | side | what stands before the server | who chooses what runs together |
 //! | --- | --- | --- |
@@ -8,20 +8,14 @@
 //! | `sls_plans`, `auto_plans` | the proxy, heavy queue on | that policy, and it may take other plans |
 //! | `mls`, `mls_plans` | the proxy, heavy queue on | beside the opposite, in a partitioned cache; unavailable where there is none |
 
-use std::path::Path;
-
 use corun_model::topology::Topology;
 use corun_model::units::Bytes;
 use corun_resctrl::Settings;
 use corun_resctrl::partition::{PartitionChoice, choose};
 
-use crate::key_ranges::configuration::beginning;
-use crate::key_ranges::ground::Ground;
-use crate::key_ranges::target::launch;
-use crate::pooler::address::Address;
-use crate::pooler::guarded::Guarded;
-use lab_core::contest::Gone;
-use lab_core::error::BenchError;
+use crate::fixture::PgFixture;
+use crate::fixture::address::Address;
+use crate::fixture::contender::{Contender, Front};
 
 /// What the proxy's heavy queue is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +106,7 @@ impl Spec {
 /// What all sides of a case have in common.
 pub struct Setting<'s> {
     /// The folder and the programs.
-    pub ground: &'s Ground,
+    pub fixture: &'s PgFixture,
     /// The server.
     pub server: &'s Address,
     /// The machine.
@@ -125,79 +119,33 @@ pub struct Setting<'s> {
     pub quick: bool,
 }
 
-/// `corun.toml` of a side.
-fn configuration(
-    listen: &Address,
-    users: &Path,
-    heavy_queue: Option<HeavyQueue>,
-    setting: &Setting<'_>,
-) -> String {
-    let mut file = beginning(listen, users, setting.server, setting.pool);
-    file.push_str("\n[corun]\ndispatch = \"off\"\nsplit = \"off\"\n");
-    if let Some(HeavyQueue { policy, plans }) = heavy_queue {
-        file.push_str(&format!(
-            "heavy_queue = \"on\"\nheavy_queue_policy = \"{policy}\"\nheavy_queue_plans = {plans}\nheavy_queue_cache_bytes = {}\n",
-            setting.cache.0
-        ));
-    }
-    file
-}
-
-/// A side, running, or why not.
-pub struct Target {
-    /// What it is.
-    pub spec: Spec,
-    running: Result<(Address, Option<Guarded>), Gone>,
-}
-
-impl Target {
-    /// Starts it. What fails is kept, for its rows.
-    pub fn start(spec: Spec, setting: &Setting<'_>) -> Target {
-        Target {
-            spec,
-            running: run(spec, setting),
+impl Setting<'_> {
+    /// Starts a side. What fails is kept, for its rows.
+    pub fn start(&self, spec: Spec) -> Contender {
+        let Kind::Corun(heavy_queue) = spec.kind else {
+            return Contender::direct(self.server);
+        };
+        if spec.policy() == "mls"
+            && self.fixture.corun.is_ok()
+            && let Err(error) = choose(&Settings::default(), self.topology, PartitionChoice::Ways)
+        {
+            return Contender::unavailable(error.to_string());
         }
-    }
-
-    /// Why it does not run.
-    pub fn gone(&self) -> Option<&Gone> {
-        self.running.as_ref().err()
-    }
-
-    /// Where it listens.
-    pub fn address(&self) -> Option<&Address> {
-        self.running.as_ref().ok().map(|(address, _)| address)
-    }
-
-    /// That its process still runs.
-    ///
-    /// # Errors
-    /// When it has ended: its last words.
-    pub fn alive(&mut self) -> Result<(), BenchError> {
-        match &mut self.running {
-            Ok((_, Some(process))) => process.alive(),
-            _ => Ok(()),
+        let mut more = "\n[corun]\ndispatch = \"off\"\nsplit = \"off\"\n".to_owned();
+        if let Some(HeavyQueue { policy, plans }) = heavy_queue {
+            more.push_str(&format!(
+                "heavy_queue = \"on\"\nheavy_queue_policy = \"{policy}\"\nheavy_queue_plans = {plans}\nheavy_queue_cache_bytes = {}\n",
+                self.cache.0
+            ));
         }
+        let front = Front {
+            fixture: self.fixture,
+            name: &format!("side-{}", spec.name),
+            server: self.server,
+            pool: self.pool,
+        };
+        Contender::corun(&front, &self.fixture.corun, true, &more)
     }
-}
-
-fn run(spec: Spec, setting: &Setting<'_>) -> Result<(Address, Option<Guarded>), Gone> {
-    let Kind::Corun(heavy_queue) = spec.kind else {
-        return Ok((setting.server.clone(), None));
-    };
-    setting
-        .ground
-        .corun()
-        .as_ref()
-        .map_err(|reason| Gone::Unavailable(reason.clone()))?;
-    if heavy_queue.is_some_and(|heavy_queue| heavy_queue.policy == "mls") {
-        choose(&Settings::default(), setting.topology, PartitionChoice::Ways)
-            .map_err(|error| Gone::Unavailable(error.to_string()))?;
-    }
-    let words = |listen: &Address, users: &Path| configuration(listen, users, heavy_queue, setting);
-    let (address, process) =
-        launch(setting.ground, spec.name, &words).map_err(|error| Gone::Failed(error.in_one_line()))?;
-    Ok((address, Some(process)))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! [`Case`]: which experiment, and with how many clients.
 
+use lab_core::metric::parameters;
 use lab_core::row::Value;
 
 /// An experiment.
@@ -36,40 +37,17 @@ impl Family {
         Family::ReplicasFit,
     ];
 
-    fn name(self) -> &'static str {
+    /// Its name, and the parameters `figure` and `workload` of its rows.
+    fn words(self) -> [&'static str; 3] {
         match self {
-            Family::Tpcw => "tpcw",
-            Family::BestSeller => "best_seller",
-            Family::Tpcc => "tpcc",
-            Family::PointFit => "point_fit",
-            Family::PointLarge => "point_large",
-            Family::ReplicasHalf => "replicas_half",
-            Family::ReplicasHalfVolume => "replicas_volume",
-            Family::ReplicasFit => "replicas_fit",
-        }
-    }
-
-    /// The parameter `figure` of its rows.
-    fn figure(self) -> &'static str {
-        match self {
-            Family::Tpcw => "fig7_fig8",
-            Family::BestSeller => "fig4",
-            Family::Tpcc => "tpcc",
-            Family::PointFit | Family::PointLarge => "ranges",
-            Family::ReplicasHalf | Family::ReplicasHalfVolume | Family::ReplicasFit => "replicas",
-        }
-    }
-
-    /// The parameter `workload` of its rows.
-    fn workload(self) -> &'static str {
-        match self {
-            Family::Tpcw => "tpcw_browsing",
-            Family::BestSeller => "best_seller",
-            Family::Tpcc => "tpcc_standard",
-            Family::PointFit => "point_reads_fit",
-            Family::PointLarge => "point_reads_large",
-            Family::ReplicasHalf | Family::ReplicasHalfVolume => "point_reads_half",
-            Family::ReplicasFit => "point_reads_whole",
+            Family::Tpcw => ["tpcw", "fig7_fig8", "tpcw_browsing"],
+            Family::BestSeller => ["best_seller", "fig4", "best_seller"],
+            Family::Tpcc => ["tpcc", "tpcc", "tpcc_standard"],
+            Family::PointFit => ["point_fit", "ranges", "point_reads_fit"],
+            Family::PointLarge => ["point_large", "ranges", "point_reads_large"],
+            Family::ReplicasHalf => ["replicas_half", "replicas", "point_reads_half"],
+            Family::ReplicasHalfVolume => ["replicas_volume", "replicas", "point_reads_half"],
+            Family::ReplicasFit => ["replicas_fit", "replicas", "point_reads_whole"],
         }
     }
 
@@ -107,21 +85,20 @@ pub struct Case {
 impl Case {
     /// The name in rows, such as `tpcw_c8`.
     pub fn name(&self) -> String {
-        format!("{}_c{}", self.family.name(), self.clients)
+        format!("{}_c{}", self.family.words()[0], self.clients)
     }
 
     /// Parameters of all its rows.
     pub fn parameters(&self) -> Vec<(String, Value)> {
+        let [_, figure, workload] = self.family.words();
         let mut all = vec![
-            ("figure", Value::from(self.family.figure())),
-            ("workload", Value::from(self.family.workload())),
+            ("figure", Value::from(figure)),
+            ("workload", Value::from(workload)),
             ("clients", Value::from(self.clients)),
             ("cores", Value::from(lab_core::suite::all_cores())),
         ];
         all.extend(self.family.paper().map(|paper| ("paper", Value::from(paper))));
-        all.into_iter()
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect()
+        parameters(all)
     }
 }
 

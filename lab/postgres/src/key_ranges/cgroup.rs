@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::fixture::write;
 use lab_core::error::BenchError;
 
 /// How names of groups begin; the number of the process that made them follows.
@@ -20,7 +21,7 @@ const REMOVAL_PAUSE: Duration = Duration::from_millis(10);
 
 /// Which files a group has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+pub(super) enum Version {
     One,
     Two,
 }
@@ -48,7 +49,7 @@ impl Groups {
     pub fn find(private: &Path) -> Result<Groups, String> {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let mut reasons = Vec::new();
-        for (root, version) in places(&mounts) {
+        for (root, version) in places(&mounts, "memory") {
             let groups = Groups {
                 root,
                 version,
@@ -92,10 +93,7 @@ impl Groups {
             // Refused where it is on already or may not be switched: the group below tells.
             let _ = std::fs::write(self.root.join("cgroup.subtree_control"), "+memory");
         }
-        let failed = |error: BenchError| match error.detail() {
-            Some(detail) => format!("{error}: {detail}"),
-            None => error.to_string(),
-        };
+        let failed = |error: BenchError| error.in_one_line();
         let group = self.group("try").map_err(failed)?;
         group.limit(Some(64 << 20)).map_err(failed)?;
         let joined = Command::new("sh")
@@ -121,9 +119,6 @@ impl Groups {
     }
 
     /// A new group without a limit.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub fn group(&self, name: &str) -> Result<Group, BenchError> {
         let folder = self.root.join(format!("{PREFIX}{}-{name}", std::process::id()));
         std::fs::create_dir(&folder).map_err(|source| {
@@ -156,9 +151,6 @@ impl Group {
     }
 
     /// Limits its memory to so many bytes, or not at all. Page cache above a new limit is given up at once.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub fn limit(&self, bytes: Option<u64>) -> Result<(), BenchError> {
         let (file, none) = match self.version {
             Version::One => ("memory.limit_in_bytes", "-1"),
@@ -166,16 +158,10 @@ impl Group {
         };
         let value = bytes.map_or_else(|| none.to_owned(), |bytes| bytes.to_string());
         let file = self.folder.join(file);
-        std::fs::write(&file, value)
-            .map_err(|source| BenchError::io(format!("could not write {}", file.display()), source))
+        write(&file, value)
     }
-}
 
-impl Group {
     /// Bytes of its memory that are no page cache of files: what its processes have of their own, and the kernel for them.
-    ///
-    /// # Errors
-    /// When the system does not tell.
     pub fn own_bytes(&self) -> Result<u64, BenchError> {
         let read = |name: &str| {
             let file = self.folder.join(name);
@@ -218,23 +204,21 @@ fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }
 
-/// Mounts in `mountinfo` at which memory may be limited, version 1's first: where both are, memory is there.
-fn places(mountinfo: &str) -> Vec<(PathBuf, Version)> {
-    let mut found: Vec<(PathBuf, Version)> = mountinfo
-        .lines()
-        .filter_map(|line| {
-            let (left, right) = line.split_once(" - ")?;
-            let place = PathBuf::from(left.split(' ').nth(4)?.replace("\\040", " "));
-            let mut right = right.split(' ');
-            match (right.next()?, right.nth(1)?) {
-                ("cgroup", options) if options.split(',').any(|option| option == "memory") => {
-                    Some((place, Version::One))
-                }
-                ("cgroup2", _) => Some((place, Version::Two)),
-                _ => None,
+/// Mounts in `mountinfo` at which a controller may be told, version 1's first: where both are, it is there.
+pub(super) fn places(mountinfo: &str, controller: &str) -> Vec<(PathBuf, Version)> {
+    let place = |line: &str| {
+        let (left, right) = line.split_once(" - ")?;
+        let place = PathBuf::from(left.split(' ').nth(4)?.replace("\\040", " "));
+        let mut right = right.split(' ');
+        match (right.next()?, right.nth(1)?) {
+            ("cgroup", options) if options.split(',').any(|option| option == controller) => {
+                Some((place, Version::One))
             }
-        })
-        .collect();
+            ("cgroup2", _) => Some((place, Version::Two)),
+            _ => None,
+        }
+    };
+    let mut found: Vec<(PathBuf, Version)> = mountinfo.lines().filter_map(place).collect();
     found.sort_by_key(|(_, version)| *version == Version::Two);
     found
 }
@@ -251,13 +235,13 @@ mod tests {
 32 25 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
 33 25 0:29 / /tmp rw - tmpfs tmpfs rw";
         assert_eq!(
-            places(mounts),
+            places(mounts, "memory"),
             [
                 ("/sys/fs/cgroup/memory".into(), Version::One),
                 ("/sys/fs/cgroup/unified".into(), Version::Two)
             ]
         );
-        assert!(places("").is_empty());
+        assert!(places("", "memory").is_empty());
     }
 
     #[test]

@@ -1,11 +1,10 @@
-//! The configuration of `corun proxy` for a side of a comparison, as text.
+//! What `corun proxy` is told for a side of a comparison beside what every pooler is ([`crate::fixture::configuration`]), as text.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use super::ways::{Split, Ways};
-use crate::pooler::address::Address;
-use crate::pooler::{DATABASE, USER};
+use crate::fixture::DATABASE;
+use crate::fixture::address::Address;
 
 /// Connections to each server, the same for all sides.
 pub const POOL: usize = 8;
@@ -51,52 +50,45 @@ pub struct Layout {
     pub targets: Vec<Target>,
 }
 
-/// The beginning of `corun.toml`: where a proxy listens, how it pools, and, last, the server, to whose table more may be added.
-pub fn beginning(listen: &Address, users: &Path, server: &Address, pool: usize) -> String {
-    format!(
-        r#"[proxy]
-listen_addr = "127.0.0.1"
-listen_port = {port}
-unix_socket_dir = "{folder}"
-auth_type = "trust"
-auth_file = "{users}"
-stats_users = ["{USER}"]
-pool_mode = "transaction"
-default_pool_size = {pool}
-max_client_conn = 1000
-server_idle_timeout = 0
-log_connections = false
-log_disconnections = false
-log_stats = false
-
-[databases.{DATABASE}]
-host = "{host}"
-port = {server_port}
-"#,
-        port = listen.port,
-        folder = listen.folder.display(),
-        users = users.display(),
-        host = server.host(),
-        server_port = server.port,
-    )
+impl Layout {
+    /// A server without copies, whose columns of one domain of keys are these.
+    pub fn of(
+        server: &Address,
+        name: &'static str,
+        columns: &'static [&'static str],
+        maximum: i64,
+    ) -> Layout {
+        Layout {
+            server: server.clone(),
+            copies: Vec::new(),
+            ranges: vec![Range {
+                name,
+                columns,
+                minimum: 1,
+                maximum,
+            }],
+            targets: Vec::new(),
+        }
+    }
 }
 
-/// `corun.toml`.
-pub fn corun(listen: &Address, users: &Path, layout: &Layout, ways: &Ways) -> String {
+/// The rest of `corun.toml`.
+pub fn corun(layout: &Layout, ways: &Ways) -> String {
     let Layout {
-        server,
         copies,
         ranges,
         targets,
+        ..
     } = layout;
-    let mut text = beginning(listen, users, server, POOL);
+    let quoted = |texts: &mut dyn Iterator<Item = String>| {
+        let texts: Vec<String> = texts.map(|text| format!("\"{text}\"")).collect();
+        texts.join(", ")
+    };
+    let mut text = String::new();
     // Writing into a text cannot fail.
     if !copies.is_empty() {
-        let copies: Vec<String> = copies
-            .iter()
-            .map(|copy| format!("\"{}:{}\"", copy.host(), copy.port))
-            .collect();
-        let _ = writeln!(text, "replicas = [{}]", copies.join(", "));
+        let mut copies = copies.iter().map(|copy| format!("{}:{}", copy.host(), copy.port));
+        let _ = writeln!(text, "replicas = [{}]", quoted(&mut copies));
     }
     let _ = writeln!(text, "\n[corun]\ndispatch = \"{}\"", ways.dispatch);
     let _ = match ways.split {
@@ -111,16 +103,12 @@ pub fn corun(listen: &Address, users: &Path, layout: &Layout, ways: &Ways) -> St
         let _ = writeln!(text, "read_write_split = true\nreplica_dispatch = \"{copies}\"");
     }
     for range in ranges {
-        let columns: Vec<String> = range
-            .columns
-            .iter()
-            .map(|column| format!("\"{column}\""))
-            .collect();
+        let mut columns = range.columns.iter().map(|column| (*column).to_owned());
         let _ = write!(
             text,
             "\n[ranges.{}]\ndatabase = \"{DATABASE}\"\ncolumns = [{}]\nkey_type = \"integer\"\nminimum = {}\nmaximum = {}\n",
             range.name,
-            columns.join(", "),
+            quoted(&mut columns),
             range.minimum,
             range.maximum
         );
@@ -138,8 +126,10 @@ pub fn corun(listen: &Address, users: &Path, layout: &Layout, ways: &Ways) -> St
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::address::Transport;
+    use crate::fixture::configuration::corun as file;
+    use crate::fixture::configuration::tests::pooler;
     use crate::key_ranges::ways::{Kind, LineUp};
-    use crate::pooler::address::Transport;
 
     #[test]
     fn a_side_is_told_its_ways_and_the_data() {
@@ -167,7 +157,7 @@ mod tests {
         };
         let text = |line_up: LineUp, place: usize| match line_up.sides[place].kind {
             Kind::Direct(_) => String::new(),
-            Kind::Corun(ways) => corun(&address(20_001), Path::new("/run/users"), &layout, &ways),
+            Kind::Corun(ways) => file(&pooler(Transport::Tcp), &corun(&layout, &ways)),
         };
         let off = text(LineUp::mix(2), 1);
         for part in [

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::SUITE;
 use super::case::Case;
 use super::rows::METRICS;
-use super::target::{Target, gone};
+use super::target::Target;
 use super::ways::{Kind, LineUp, Plain, Split};
 use super::work::{Measured, Turn, Work};
 use corun_model::progress::Progress;
@@ -61,7 +61,7 @@ pub fn run(
     let mut known = Vec::with_capacity(targets.len());
     for target in targets.iter() {
         let mut side = SideResult {
-            gone: target.gone().cloned(),
+            gone: target.contender.gone().cloned(),
             ..SideResult::default()
         };
         look(target, work, !how.quick, &mut side);
@@ -85,8 +85,10 @@ pub fn run(
         };
         let measured = counted(target, work, turn);
         // A proxy that has ended says more than what its clients saw of that.
-        let alive = target.alive();
-        alive.and(measured).map_err(|error| gone(&target.spec, &error))
+        let alive = target.contender.alive();
+        alive
+            .and(measured)
+            .map_err(|error| target.contender.failure(&error))
     });
     progress.end();
     for (target, side) in targets.iter().zip(&mut result.sides) {
@@ -107,9 +109,6 @@ pub fn run(
 }
 
 /// Lets so many clients of each side do a little, so that all its connections are there.
-///
-/// # Errors
-/// When a client fails.
 pub fn connect(targets: &[Target], work: &mut dyn Work, clients: usize) -> Result<(), BenchError> {
     let turn = Turn {
         clients,
@@ -117,8 +116,10 @@ pub fn connect(targets: &[Target], work: &mut dyn Work, clients: usize) -> Resul
         seed: 1,
         plain: Plain::Usual,
     };
-    for target in targets.iter().filter(|target| target.gone().is_none()) {
-        work.turn(target.address()?, turn)?;
+    for target in targets {
+        if let Ok(address) = target.contender.address() {
+            work.turn(address, turn)?;
+        }
     }
     Ok(())
 }
@@ -126,7 +127,7 @@ pub fn connect(targets: &[Target], work: &mut dyn Work, clients: usize) -> Resul
 /// Whether a side's rows mean nothing if it split nothing.
 fn must_split(target: &Target) -> bool {
     matches!(&target.spec.kind, Kind::Corun(ways) if matches!(ways.split, Split::Parts { .. }))
-        && target.gone().is_none()
+        && target.contender.gone().is_none()
 }
 
 /// A turn, with how many of the queries that may be split were.
@@ -135,7 +136,7 @@ fn counted(
     work: &mut dyn Work,
     turn: Turn,
 ) -> Result<(Measured, Option<String>), BenchError> {
-    let address = target.address()?.clone();
+    let address = target.contender.address()?.clone();
     let before = target.splits()?;
     let (mut measured, wrong) = work.turn(&address, turn)?;
     if let (Some((split, whole)), Some(after)) = (before, target.splits()?) {
@@ -151,10 +152,11 @@ fn look(target: &Target, work: &mut dyn Work, thorough: bool, side: &mut SideRes
         return;
     }
     let compared = target
+        .contender
         .address()
         .and_then(|address| work.compare(address, thorough));
     match compared {
         Ok(wrong) => side.wrong = side.wrong.take().or(wrong),
-        Err(error) => side.gone = Some(gone(&target.spec, &error)),
+        Err(error) => side.gone = Some(target.contender.failure(&error)),
     }
 }

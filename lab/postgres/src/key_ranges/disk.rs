@@ -6,6 +6,7 @@
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use super::cgroup::{Version, places};
 use lab_core::error::BenchError;
 
 /// A group whose reads are throttled. Removed when dropped, its processes going back to the root.
@@ -113,12 +114,8 @@ fn libc_minor(device: u64) -> u64 {
 
 /// Where version 1's `blkio` is mounted.
 fn blkio(mountinfo: &str) -> Option<PathBuf> {
-    mountinfo.lines().find_map(|line| {
-        let (left, right) = line.split_once(" - ")?;
-        let mut right = right.split(' ');
-        let is = right.next() == Some("cgroup") && right.nth(1)?.split(',').any(|option| option == "blkio");
-        is.then(|| left.split(' ').nth(4).map(PathBuf::from))?
-    })
+    let (place, version) = places(mountinfo, "blkio").into_iter().next()?;
+    (version == Version::One).then_some(place)
 }
 
 #[cfg(test)]

@@ -1,18 +1,16 @@
 //! What the suite `key-ranges` is made of: the experiments of paper 004 on PostgreSQL, reached directly and through `corun proxy`.
 //!
-//! Order of calls: [`ground::Ground`] keeps the folder, the programs and the account of a run; [`tpcw`], [`tpcc`], [`points`] and
-//! [`replicas`] start servers with their data on it; [`ways`] lists the sides of a comparison and [`target`] starts each of them with the
+//! Order of calls: [`tpcw`], [`tpcc`], [`points`] and [`replicas`] start servers with their data
+//! on a [`crate::fixture::PgFixture`]; [`ways`] lists the sides of a comparison and [`target`] starts each of them with the
 //! configuration that [`configuration`] writes; [`work`] is a turn of load; [`contest`] lets the sides take turns, and [`rows`] tells what
 //! came out.
-//!
-//! What it is not: the pooler. That is `corun-pooler`, of which nothing is used here: it runs as the program that users run.
 
 pub mod case;
 pub mod cgroup;
 pub mod configuration;
 pub mod contest;
 pub mod disk;
-pub mod ground;
+pub mod experiments;
 pub mod points;
 pub mod replicas;
 pub mod rows;

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use crate::pooler::address::Address;
-use crate::pooler::check::difference;
-use crate::pooler::client::Client;
-use crate::pooler::pgbench::Script;
+use crate::fixture::address::Address;
+use crate::fixture::client::Client;
+use crate::fixture::load::settled;
+use crate::fixture::pgbench::Script;
+use crate::fixture::write;
 use lab_core::error::BenchError;
 
 /// What a row takes, its place in the index included. Counted on PostgreSQL 15: 136 bytes in the table, 22 in the index.
@@ -32,30 +33,20 @@ impl Table {
     }
 
     /// Makes and fills it.
-    ///
-    /// # Errors
-    /// When the server refuses.
     pub fn fill(&self, server: &Address) -> Result<(), BenchError> {
         let Table { name, rows } = self;
         let mut client = Client::connect(server, super::PATIENCE)?;
-        for statement in [
+        client.run_all([
             format!("create table {name} (id int not null, value int not null, filler char(96) not null)"),
             format!(
                 "insert into {name} select i, i::bigint * 7919 % 1000003, 'row ' || i from generate_series(1, {rows}) i"
             ),
             format!("alter table {name} add primary key (id)"),
-            format!("vacuum (analyze, freeze) {name}"),
-            "checkpoint".to_owned(),
-        ] {
-            client.run(&statement)?;
-        }
-        Ok(())
+        ])?;
+        client.run_all(settled([name]))
     }
 
     /// Bytes it takes with its index.
-    ///
-    /// # Errors
-    /// When the server refuses.
     pub fn bytes(&self, server: &Address) -> Result<u64, BenchError> {
         let mut client = Client::connect(server, super::PATIENCE)?;
         let found = client.numbers(&format!("select pg_total_relation_size('{}')", self.name))?;
@@ -63,14 +54,10 @@ impl Table {
     }
 
     /// The script that reads a row drawn evenly.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn script(&self, folder: &Path) -> Result<Script, BenchError> {
         let file = folder.join(format!("{}.sql", self.name));
         let text = format!("\\set id random(1, {})\n{}:id;\n", self.rows, self.read());
-        std::fs::write(&file, text)
-            .map_err(|source| BenchError::io(format!("could not write {}", file.display()), source))?;
+        write(&file, text)?;
         Ok(Script::Files(vec![file]))
     }
 
@@ -80,9 +67,6 @@ impl Table {
 }
 
 /// Reads `count` rows in both ways. `None` if they are the same.
-///
-/// # Errors
-/// When a connection breaks.
 pub fn compare(
     direct: &Address,
     through: &Address,
@@ -100,7 +84,7 @@ pub fn compare(
             _ => client.again("read", &[&id]),
         };
         let (wanted, found) = (ask(&mut expects)?, ask(&mut gives)?);
-        if let Some(difference) = difference(&wanted, &found) {
+        if let Some(difference) = wanted.difference(&found) {
             return Ok(Some(format!("row {id}: {difference}")));
         }
         if let Some((state, words)) = wanted.error {

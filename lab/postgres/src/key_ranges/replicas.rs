@@ -12,14 +12,14 @@
 use std::time::{Duration, Instant};
 
 use super::cgroup::{Group, Groups};
-use super::configuration::{Layout, Range};
+use super::configuration::Layout;
 use super::disk::Throttle;
-use super::ground::Ground;
 use super::points::Table;
-use crate::pooler::address::Address;
-use crate::pooler::client::Client;
-use crate::pooler::failed;
-use crate::pooler::postgres::{Postgres, Setup};
+use crate::fixture::PgFixture;
+use crate::fixture::address::Address;
+use crate::fixture::client::Client;
+use crate::fixture::cluster::{Cluster, Profile};
+use crate::fixture::failed;
 use lab_core::error::BenchError;
 
 /// Rows of the table, about 300 MB.
@@ -33,32 +33,30 @@ const CAUGHT_UP_WITHIN: Duration = Duration::from_secs(120);
 
 /// The servers. They end before the groups they are in.
 pub struct Copies {
-    primary: Postgres,
-    copies: Vec<Postgres>,
+    primary: Cluster,
+    copies: Vec<Cluster>,
     groups: Vec<Group>,
     limits: Result<Groups, String>,
-    table: Table,
-    bytes: u64,
+    /// The table in all of them.
+    pub table: Table,
+    /// Its bytes.
+    pub bytes: u64,
 }
 
 /// Small buffers, so that the page cache is what holds the data, and few connections, whose slots take memory too.
-fn settings() -> Vec<(&'static str, String)> {
-    [
-        ("wal_level", "replica"),
-        ("max_wal_senders", "10"),
-        ("shared_buffers", "16MB"),
-        ("max_connections", "100"),
-    ]
-    .map(|(name, value)| (name, value.to_owned()))
-    .to_vec()
-}
+const SETTINGS: &[(&str, &str)] = &[
+    ("wal_level", "replica"),
+    ("max_wal_senders", "10"),
+    ("shared_buffers", "16MB"),
+    ("max_connections", "100"),
+];
 
 impl Copies {
     /// Starts the servers and waits until the copies have everything.
     ///
     /// # Errors
     /// When a server does not start. Where memory cannot be limited, that is kept.
-    pub fn start(ground: &Ground, factor: f64, quick: bool) -> Result<Copies, BenchError> {
+    pub fn start(fixture: &PgFixture, factor: f64, quick: bool) -> Result<Copies, BenchError> {
         let rows = if quick {
             20_000
         } else {
@@ -68,32 +66,26 @@ impl Copies {
             name: "points",
             rows: rows.max(1_000),
         };
-        let primary = ground.server(
-            "primary",
-            &Setup {
-                settings: settings(),
-                ..Setup::default()
-            },
-        )?;
-        table.fill(primary.address())?;
-        let bytes = table.bytes(primary.address())?;
-        let limits = Groups::find(&ground.folder("groups")?);
+        let primary = fixture.cluster("primary", &Profile::with(SETTINGS))?;
+        table.fill(&primary.address)?;
+        let bytes = table.bytes(&primary.address)?;
+        let limits = Groups::find(&fixture.folder("groups")?);
         let (mut groups, mut copies) = (Vec::new(), Vec::new());
         for name in ["copy-a", "copy-b"] {
             let group = match &limits {
                 Ok(limits) => Some(limits.group(name)?),
                 Err(_) => None,
             };
-            let setup = Setup {
-                settings: settings(),
+            let profile = Profile {
+                settings: SETTINGS,
                 group: group.as_ref().map(Group::procs),
-                copy_of: Some(primary.address().clone()),
+                copy_of: Some(&primary.address),
             };
-            let copy = ground.server(name, &setup);
+            let copy = fixture.cluster(name, &profile);
             // Kept before the result is looked at: a group is removed after the processes in it have ended.
             groups.extend(group);
             let copy = copy?;
-            caught_up(copy.address(), &table)?;
+            caught_up(&copy.address, &table)?;
             copies.push(copy);
         }
         Ok(Copies {
@@ -106,33 +98,16 @@ impl Copies {
         })
     }
 
-    /// The table in all of them.
-    pub fn table(&self) -> Table {
-        self.table
-    }
-
-    /// Its bytes.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// The server that is copied.
     pub fn primary(&self) -> &Address {
-        self.primary.address()
+        &self.primary.address
     }
 
     /// What a proxy is told.
     pub fn layout(&self) -> Layout {
         Layout {
-            server: self.primary.address().clone(),
-            copies: self.copies.iter().map(|copy| copy.address().clone()).collect(),
-            ranges: vec![Range {
-                name: "points",
-                columns: &["points.id"],
-                minimum: 1,
-                maximum: self.table.rows as i64,
-            }],
-            targets: Vec::new(),
+            copies: self.copies.iter().map(|copy| copy.address.clone()).collect(),
+            ..Layout::of(self.primary(), "points", &["points.id"], self.table.rows as i64)
         }
     }
 
@@ -159,16 +134,13 @@ impl Copies {
     /// # Errors
     /// A sentence that says why that is not possible here.
     pub fn throttle(&self, reads_per_s: u64) -> Result<Vec<Throttle>, String> {
-        let of = |(group, copy): (&Group, &Postgres)| {
-            Throttle::new(group.folder(), &copy.address().folder, reads_per_s)
+        let of = |(group, copy): (&Group, &Cluster)| {
+            Throttle::new(group.folder(), &copy.address.folder, reads_per_s)
         };
         self.groups.iter().zip(&self.copies).map(of).collect()
     }
 
     /// Lets each copy have what it wants.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub fn free(&self) -> Result<(), BenchError> {
         self.groups.iter().try_for_each(|group| group.limit(None))
     }

@@ -4,7 +4,7 @@ use super::SUITE;
 use super::case::Case;
 use super::ways::{LineUp, Spec};
 use super::work::Measured;
-use crate::pooler::TPS;
+use crate::fixture::pgbench::TPS;
 use lab_core::contest::{ContestResult, Gone};
 use lab_core::metric::{CaseRows, MetricSpec, SideKeys, Versus};
 use lab_core::row::Value;

@@ -11,6 +11,7 @@
 //! | `split_N` | the operating system | `N` parts |
 //! | `auto` | as the proxy sees fit | as the proxy sees fit |
 
+use lab_core::metric::parameters;
 use lab_core::row::Value;
 
 /// What a query of `[splits]` becomes.
@@ -97,31 +98,43 @@ const OFF: Ways = Ways {
     copies: None,
 };
 
-impl Ways {
-    fn dispatch(dispatch: &'static str) -> Ways {
-        Ways { dispatch, ..OFF }
-    }
+/// The server itself.
+const DIRECT: Kind = Kind::Direct(Plain::Usual);
+/// The proxy's pool alone.
+const OS: Kind = Kind::Corun(OFF);
+const RANDOM: Kind = dispatch("random", Split::Off);
+const RANGE: Kind = dispatch("range", Split::Off);
 
-    fn parts(self, parts: usize, placement: &'static str) -> Ways {
-        Ways {
-            split: Split::Parts { parts, placement },
-            ..self
-        }
-    }
-
-    const AUTO: Ways = Ways {
-        dispatch: "auto",
-        split: Split::Auto,
+const fn dispatch(dispatch: &'static str, split: Split) -> Kind {
+    Kind::Corun(Ways {
+        dispatch,
+        split,
         copies: None,
-    };
+    })
+}
+
+const fn parts(parts: usize, placement: &'static str) -> Split {
+    Split::Parts { parts, placement }
+}
+
+const fn copies(copies: &'static str) -> Kind {
+    Kind::Corun(Ways {
+        copies: Some(copies),
+        ..OFF
+    })
 }
 
 impl LineUp {
-    fn new(sides: Vec<(String, Kind)>, pairs: &[(&str, &str, &'static str)], control: &str) -> LineUp {
-        let sides: Vec<Spec> = sides
-            .into_iter()
-            .map(|(name, kind)| Spec { name, kind })
-            .collect();
+    fn new<N: Into<String>>(
+        sides: Vec<(N, Kind)>,
+        pairs: &[(&str, &str, &'static str)],
+        control: &str,
+    ) -> LineUp {
+        let spec = |(name, kind): (N, Kind)| Spec {
+            name: name.into(),
+            kind,
+        };
+        let sides: Vec<Spec> = sides.into_iter().map(spec).collect();
         let place = |name: &str| sides.iter().position(|side| side.name == name);
         let pairs = pairs.iter().filter_map(|&(subject, other, versus)| {
             Some(Pair {
@@ -139,86 +152,64 @@ impl LineUp {
 
     /// The sides of TPC-W's mix on so many cores. CARIC-DA-1 has twice the parts of CARIC-DA-2, which has one a core.
     pub fn mix(cores: usize) -> LineUp {
-        let by_range = Ways::dispatch("range");
         let sides = vec![
-            ("direct", Kind::Direct(Plain::Usual)),
-            ("os", Kind::Corun(OFF)),
-            ("random", Kind::Corun(Ways::dispatch("random"))),
-            ("range", Kind::Corun(by_range)),
-            (
-                "caric_da_1",
-                Kind::Corun(by_range.parts(2 * cores.max(1), "spread")),
-            ),
-            (
-                "caric_da_2",
-                Kind::Corun(by_range.parts(cores.max(2), "siblings")),
-            ),
-            ("auto", Kind::Corun(Ways::AUTO)),
+            ("direct", DIRECT),
+            ("os", OS),
+            ("random", RANDOM),
+            ("range", RANGE),
+            ("caric_da_1", dispatch("range", parts(2 * cores.max(1), "spread"))),
+            ("caric_da_2", dispatch("range", parts(cores.max(2), "siblings"))),
+            ("auto", dispatch("auto", Split::Auto)),
         ];
-        LineUp::new(
-            named(sides),
-            &[
-                ("os", "direct", "direct"),
-                ("range", "direct", "direct"),
-                ("caric_da_1", "direct", "direct"),
-                ("caric_da_2", "direct", "direct"),
-                ("auto", "direct", "direct"),
-                ("range", "random", "random"),
-                ("range", "os", "os"),
-                ("caric_da_1", "range", "whole"),
-                ("caric_da_2", "range", "whole"),
-                ("auto", "os", "whole"),
-            ],
-            "os",
-        )
+        let pairs = [
+            ("os", "direct", "direct"),
+            ("range", "direct", "direct"),
+            ("caric_da_1", "direct", "direct"),
+            ("caric_da_2", "direct", "direct"),
+            ("auto", "direct", "direct"),
+            ("range", "random", "random"),
+            ("range", "os", "os"),
+            ("caric_da_1", "range", "whole"),
+            ("caric_da_2", "range", "whole"),
+            ("auto", "os", "whole"),
+        ];
+        LineUp::new(sides, &pairs, "os")
     }
 
     /// The sides where nothing is split: TPC-C and point reads.
     pub fn dispatched() -> LineUp {
         let sides = vec![
-            ("direct", Kind::Direct(Plain::Usual)),
-            ("os", Kind::Corun(OFF)),
-            ("random", Kind::Corun(Ways::dispatch("random"))),
-            ("range", Kind::Corun(Ways::dispatch("range"))),
-            (
-                "auto",
-                Kind::Corun(Ways {
-                    split: Split::Off,
-                    ..Ways::AUTO
-                }),
-            ),
+            ("direct", DIRECT),
+            ("os", OS),
+            ("random", RANDOM),
+            ("range", RANGE),
+            ("auto", dispatch("auto", Split::Off)),
         ];
-        LineUp::new(
-            named(sides),
-            &[
-                ("range", "direct", "direct"),
-                ("range", "random", "random"),
-                ("range", "os", "os"),
-                ("auto", "os", "os"),
-            ],
-            "os",
-        )
+        let pairs = [
+            ("range", "direct", "direct"),
+            ("range", "random", "random"),
+            ("range", "os", "os"),
+            ("auto", "os", "os"),
+        ];
+        LineUp::new(sides, &pairs, "os")
     }
 
     /// Best Seller alone: whole, and in these numbers of parts.
-    pub fn best_seller(parts: &[usize]) -> LineUp {
-        let mut sides = named(vec![
-            ("direct", Kind::Direct(Plain::Usual)),
+    pub fn best_seller(counts: &[usize]) -> LineUp {
+        let plain = [
+            ("direct", DIRECT),
             ("direct_parallel", Kind::Direct(Plain::Parallel)),
             ("direct_constant", Kind::Direct(Plain::Constant)),
-            ("whole", Kind::Corun(OFF)),
-        ]);
-        let plain = sides.len();
-        let split = |parts: usize| (format!("split_{parts}"), Kind::Corun(OFF.parts(parts, "spread")));
-        sides.extend(parts.iter().map(|&parts| split(parts)));
-        sides.push((
-            "auto".to_owned(),
-            Kind::Corun(Ways {
-                split: Split::Auto,
-                ..OFF
-            }),
-        ));
-        let names: Vec<String> = sides[plain..].iter().map(|(name, _)| name.clone()).collect();
+            ("whole", OS),
+        ];
+        let mut sides: Vec<(String, Kind)> = plain.map(|(name, kind)| (name.to_owned(), kind)).to_vec();
+        let split = |&count: &usize| (format!("split_{count}"), dispatch("off", parts(count, "spread")));
+        sides.extend(counts.iter().map(split));
+        sides.push(("auto".to_owned(), dispatch("off", Split::Auto)));
+        let names: Vec<String> = sides[plain.len()..]
+            .iter()
+            .map(|(name, _)| name.clone())
+            .collect();
         let mut pairs: Vec<(&str, &str, &'static str)> = Vec::new();
         for name in &names {
             pairs.push((name, "whole", "whole"));
@@ -231,38 +222,22 @@ impl LineUp {
 
     /// Reads that go to copies.
     pub fn copies() -> LineUp {
-        let copies = |copies| {
-            Kind::Corun(Ways {
-                copies: Some(copies),
-                ..OFF
-            })
-        };
         let sides = vec![
             ("round_robin", copies("round-robin")),
             ("least", copies("least")),
             ("range_replica", copies("range")),
         ];
-        LineUp::new(
-            named(sides),
-            &[
-                ("range_replica", "round_robin", "round_robin"),
-                ("range_replica", "least", "least"),
-            ],
-            "round_robin",
-        )
+        let pairs = [
+            ("range_replica", "round_robin", "round_robin"),
+            ("range_replica", "least", "least"),
+        ];
+        LineUp::new(sides, &pairs, "round_robin")
     }
-}
-
-fn named(sides: Vec<(&str, Kind)>) -> Vec<(String, Kind)> {
-    sides
-        .into_iter()
-        .map(|(name, kind)| (name.to_owned(), kind))
-        .collect()
 }
 
 impl Spec {
     /// The stable name in rows: `direct` or `corun`.
-    pub fn target(&self) -> &'static str {
+    fn target(&self) -> &'static str {
         match self.kind {
             Kind::Direct(_) => "direct",
             Kind::Corun(_) => "corun",
@@ -270,7 +245,7 @@ impl Spec {
     }
 
     /// The stable word for what dispatches: `os`, `random`, `range`, `auto`, `round_robin`, `least` or `range_replica`.
-    pub fn dispatch(&self) -> &'static str {
+    fn dispatch(&self) -> &'static str {
         match self.kind {
             Kind::Direct(_) => "os",
             Kind::Corun(ways) => match (ways.copies, ways.dispatch) {
@@ -294,16 +269,13 @@ impl Spec {
             Split::Auto => ("auto".to_owned(), "auto"),
             Split::Parts { parts, placement } => (parts.to_string(), placement),
         };
-        let all = [
+        parameters([
             ("target", Value::from(self.target())),
             ("side", Value::from(self.name.as_str())),
             ("dispatch", Value::from(self.dispatch())),
             ("split", Value::from(split)),
             ("split_placement", Value::from(placement)),
-        ];
-        all.into_iter()
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect()
+        ])
     }
 }
 

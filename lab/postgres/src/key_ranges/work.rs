@@ -4,17 +4,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use corun_workloads::driver::{Measure, RunOptions, TpccWorkload, run_tpcc};
-use corun_workloads::engine::TpccEngine;
+use corun_workloads::engine::{TpccClient, TpccEngine, TxError};
 use corun_workloads::tpcc::{self, Input, Kind, Mix, Scale, Terminal};
 
 use super::points;
 use super::tpcc::Server;
+use super::tpcw::purchases::Purchases;
 use super::tpcw::{self, answers, interactions};
 use super::ways::Plain;
-use crate::pooler::address::Address;
-use crate::pooler::client::Client;
-use crate::pooler::failed;
-use crate::pooler::pgbench::{self, Duty, Load, Protocol, Script};
+use crate::fixture::address::Address;
+use crate::fixture::client::Client;
+use crate::fixture::failed;
+use crate::fixture::pgbench::{self, Duty, Load, Protocol, Script};
 use lab_core::error::BenchError;
 
 /// What a turn of a side gave.
@@ -30,6 +31,18 @@ pub struct Measured {
     pub best_sellers_ms: Option<f64>,
     /// Of the queries that may be split, as many of a hundred were.
     pub in_parts_percent: Option<f64>,
+}
+
+impl Measured {
+    fn of(tps: f64, p50_us: f64, p99_us: f64) -> Measured {
+        Measured {
+            tps,
+            latency_ms: p50_us / 1e3,
+            p99_ms: p99_us / 1e3,
+            best_sellers_ms: None,
+            in_parts_percent: None,
+        }
+    }
 }
 
 /// A turn.
@@ -54,21 +67,12 @@ const SECONDS: usize = 3;
 /// What clients do.
 pub trait Work {
     /// Compares what a side answers with what the server itself does, while nobody writes. `None` if all is the same.
-    ///
-    /// # Errors
-    /// When a connection breaks.
     fn compare(&mut self, through: &Address, thorough: bool) -> Result<Option<String>, BenchError>;
 
     /// A turn of a side; beside what it gave, what it left wrong.
-    ///
-    /// # Errors
-    /// When a client fails.
     fn turn(&mut self, through: &Address, turn: Turn) -> Result<(Measured, Option<String>), BenchError>;
 
     /// What does not hold of the data after all turns.
-    ///
-    /// # Errors
-    /// When the server fails.
     fn close(&mut self) -> Result<Option<String>, BenchError> {
         Ok(None)
     }
@@ -108,20 +112,17 @@ pub struct Scripted {
 impl Scripted {
     fn load(&self, turn: Turn, seconds: usize) -> Load {
         let constant = self.constant.as_ref().filter(|_| turn.plain == Plain::Constant);
+        let script = constant.unwrap_or(&self.script).clone();
+        let duty = match turn.quick {
+            true => Duty::Transactions(self.quick),
+            false => Duty::Seconds(seconds),
+        };
         Load {
-            script: constant.unwrap_or(&self.script).clone(),
-            protocol: Protocol::Prepared,
-            clients: turn.clients,
-            duty: match turn.quick {
-                true => Duty::Transactions(self.quick),
-                false => Duty::Seconds(seconds),
-            },
-            reconnect: false,
             options: match turn.plain {
                 Plain::Parallel => PARALLEL.to_owned(),
                 Plain::Usual | Plain::Constant => String::new(),
             },
-            grace: pgbench::GRACE,
+            ..Load::new(script, Protocol::Prepared, turn.clients, duty)
         }
     }
 }
@@ -137,10 +138,10 @@ impl Work for Scripted {
     }
 
     fn turn(&mut self, through: &Address, turn: Turn) -> Result<(Measured, Option<String>), BenchError> {
-        let books = match self.check {
+        let purchases = match self.check {
             Check::Browsing(_) => {
                 let mut client = Client::connect(&self.server, super::PATIENCE)?;
-                Some((tpcw::books::Books::open(&mut client)?, client))
+                Some((Purchases::open(&mut client)?, client))
             }
             _ => None,
         };
@@ -155,20 +156,14 @@ impl Work for Scripted {
             let of = logged.iter().filter(|one| Some(one.script) == place);
             of.map(|one| one.us).collect()
         };
-        let mut measured = Measured {
-            tps: found.tps,
-            latency_ms: found.p50_us / 1e3,
-            p99_ms: found.p99_us / 1e3,
-            best_sellers_ms: None,
-            in_parts_percent: None,
-        };
-        let Some((books, mut client)) = books else {
+        let mut measured = Measured::of(found.tps, found.p50_us, found.p99_us);
+        let Some((purchases, mut client)) = purchases else {
             return Ok((measured, None));
         };
         let best = of_script(interactions::BEST_SELLERS);
         measured.best_sellers_ms = lab_core::stats::percentile(&best, 50.0).map(|us| us / 1e3);
-        let purchases = of_script(interactions::BUY_CONFIRM).len() as u64;
-        Ok((measured, books.close(&mut client, purchases)?))
+        let answered = of_script(interactions::BUY_CONFIRM).len() as u64;
+        Ok((measured, purchases.close(&mut client, answered)?))
     }
 }
 
@@ -177,6 +172,19 @@ pub struct Terminals {
     /// The server itself.
     server: Server,
     scale: Scale,
+}
+
+fn broken(error: TxError) -> BenchError {
+    failed("postgres", error.to_string())
+}
+
+/// What a transaction that only reads is answered, as text.
+fn answered(client: &mut dyn TpccClient, input: &Input) -> Result<String, BenchError> {
+    Ok(match input {
+        Input::OrderStatus(input) => format!("{:?}", client.order_status(input).map_err(broken)?),
+        Input::StockLevel(input) => format!("{:?}", client.stock_level(input).map_err(broken)?),
+        _ => String::new(),
+    })
 }
 
 /// Inputs whose answers are compared.
@@ -195,13 +203,10 @@ impl Terminals {
     pub const SEED: u64 = 20_140_902;
 
     /// Makes the tables and fills them.
-    ///
-    /// # Errors
-    /// When the server refuses.
     pub fn load(&self) -> Result<(), BenchError> {
         self.server.create()?;
         let loaded = tpcc::load(&self.server, self.scale, Terminals::SEED, 2, &|_| ());
-        loaded.map_err(|error| failed("postgres", error.to_string()))?;
+        loaded.map_err(broken)?;
         self.server.index()
     }
 }
@@ -209,7 +214,6 @@ impl Terminals {
 impl Work for Terminals {
     fn compare(&mut self, through: &Address, thorough: bool) -> Result<Option<String>, BenchError> {
         let through = Server::at(through);
-        let broken = |error: corun_workloads::engine::TxError| failed("postgres", error.to_string());
         let mut expects = self.server.client(0).map_err(broken)?;
         let mut gives = through.client(0).map_err(broken)?;
         let count = if thorough { COMPARED } else { 2 };
@@ -217,17 +221,8 @@ impl Work for Terminals {
             for number in 0..self.scale.warehouses.max(0) as usize {
                 let mut terminal = Terminal::new(self.scale, Mix::only(kind), Terminals::SEED, 7, number);
                 for _ in 0..count {
-                    let (wanted, found) = match terminal.next(0) {
-                        Input::OrderStatus(input) => (
-                            format!("{:?}", expects.order_status(&input).map_err(broken)?),
-                            format!("{:?}", gives.order_status(&input).map_err(broken)?),
-                        ),
-                        Input::StockLevel(input) => (
-                            format!("{:?}", expects.stock_level(&input).map_err(broken)?),
-                            format!("{:?}", gives.stock_level(&input).map_err(broken)?),
-                        ),
-                        _ => continue,
-                    };
+                    let input = terminal.next(0);
+                    let (wanted, found) = (answered(&mut *expects, &input)?, answered(&mut *gives, &input)?);
                     if wanted != found {
                         let cut: String = found.chars().take(200).collect();
                         return Ok(Some(format!("{}: another answer: {cut}", kind.as_str())));
@@ -266,19 +261,12 @@ impl Work for Terminals {
         for kind in &outcome.kinds {
             all.merge(&kind.latencies);
         }
-        let measured = Measured {
-            tps: outcome.tps,
-            latency_ms: all.percentile_us(50.0) / 1e3,
-            p99_ms: all.percentile_us(99.0) / 1e3,
-            best_sellers_ms: None,
-            in_parts_percent: None,
-        };
-        Ok((measured, None))
+        let latency = |percent| all.percentile_us(percent);
+        Ok((Measured::of(outcome.tps, latency(50.0), latency(99.0)), None))
     }
 
     fn close(&mut self) -> Result<Option<String>, BenchError> {
-        let violations =
-            tpcc::check(&self.server, self.scale).map_err(|error| failed("postgres", error.to_string()))?;
+        let violations = tpcc::check(&self.server, self.scale).map_err(broken)?;
         Ok(violations.first().map(ToString::to_string))
     }
 }

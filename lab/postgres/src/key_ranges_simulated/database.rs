@@ -9,23 +9,23 @@
 use corun_cachesim::private_caches::axis::{Axis, permuted};
 
 /// Rows of tables that grow with items, customers and accounts.
-pub const ROWS: u64 = 200_000;
+const ROWS: u64 = 200_000;
 /// Authors.
-pub const AUTHORS: u64 = ROWS / 4;
+const AUTHORS: u64 = ROWS / 4;
 /// Warehouses of the TPC-C tables.
-pub const WAREHOUSES: u64 = 4;
+const WAREHOUSES: u64 = 4;
 /// Items of the TPC-C tables.
-pub const ITEMS: u64 = 100_000;
+const ITEMS: u64 = 100_000;
 /// Customers of each district there.
-pub const CUSTOMERS: u64 = 3_000;
+const CUSTOMERS: u64 = 3_000;
 /// Orders of each district that are there from the begin.
 const ORDERS: u64 = 300;
 /// Orders whose lines Best Seller reads: a tenth of the paper's, each with three lines.
 const RECENT: u64 = 333;
 
-/// Statements that make the databases, one a line: the stand-alone backend takes no more than a line.
-pub fn load() -> String {
-    let statements = [
+/// Statements that make the databases.
+pub fn load() -> Vec<String> {
+    vec![
         // Point reads.
         "create table accounts(aid int not null, bid int, abalance int, filler char(84))".to_owned(),
         format!("insert into accounts select i, i / 100000, 0, '' from generate_series(1, {ROWS}) i"),
@@ -120,10 +120,7 @@ pub fn load() -> String {
         format!("insert into history select i, 1, 1, '2000-01-01', 10, 'history' from generate_series(1, {ROWS} / 10) i"),
         "create sequence line_numbers start 1000000".to_owned(),
         "vacuum freeze analyze".to_owned(),
-    ];
-    let mut text = statements.join("\n");
-    text.push('\n');
-    text
+    ]
 }
 
 /// A statement to trace.
@@ -148,6 +145,7 @@ const SAMPLES: u64 = 6;
 /// Executions of the point read: some to replay, others to compare the replay with.
 const POINT_SAMPLES: u64 = 18;
 
+/// A statement that is prepared.
 const fn statement(
     name: &'static str,
     types: &'static str,
@@ -156,8 +154,16 @@ const fn statement(
     axes: &'static [Axis],
 ) -> Statement {
     Statement {
-        name,
         prepared: Some((types, text)),
+        ..plain(name, run, axes)
+    }
+}
+
+/// One that is sent as text.
+const fn plain(name: &'static str, run: &'static str, axes: &'static [Axis]) -> Statement {
+    Statement {
+        name,
+        prepared: None,
         run,
         axes,
         executions: SAMPLES,
@@ -172,26 +178,30 @@ const fn inside(statement: Statement) -> Statement {
     }
 }
 
+const fn times(executions: u64, statement: Statement) -> Statement {
+    Statement {
+        executions,
+        ..statement
+    }
+}
+
 /// Every statement but Best Seller.
 pub const STATEMENTS: &[Statement] = &[
-    Statement {
-        executions: POINT_SAMPLES,
-        ..statement(
+    times(
+        POINT_SAMPLES,
+        statement(
             "point",
             "int",
             "select abalance from accounts where aid = $1",
             "execute point({})",
             &[Axis::Account],
-        )
-    },
-    Statement {
-        name: "point_simple",
-        prepared: None,
-        run: "select abalance from accounts where aid = {}",
-        axes: &[Axis::Account],
-        executions: SAMPLES,
-        in_transaction: false,
-    },
+        ),
+    ),
+    plain(
+        "point_simple",
+        "select abalance from accounts where aid = {}",
+        &[Axis::Account],
+    ),
     statement(
         "item",
         "int",
@@ -220,22 +230,8 @@ pub const STATEMENTS: &[Statement] = &[
         "execute item_update({})",
         &[Axis::Item],
     ),
-    Statement {
-        name: "begin",
-        prepared: None,
-        run: "begin",
-        axes: &[],
-        executions: 3,
-        in_transaction: false,
-    },
-    Statement {
-        name: "commit",
-        prepared: None,
-        run: "commit",
-        axes: &[],
-        executions: 3,
-        in_transaction: true,
-    },
+    times(3, plain("begin", "begin", &[])),
+    times(3, inside(plain("commit", "commit", &[]))),
     inside(statement(
         "warehouse",
         "int",
@@ -340,46 +336,46 @@ pub fn keys(axes: &[Axis], nth: u64, all: u64) -> (Vec<u64>, Vec<(Axis, f64)>) {
     let mut numbers = Vec::new();
     let mut positions = Vec::new();
     for (which, axis) in axes.iter().enumerate() {
-        match axis {
-            Axis::Account | Axis::Item | Axis::Customer => {
-                numbers.push(key(ROWS) + 1);
-                positions.push(position(key(ROWS), ROWS));
-            }
+        // A key counted from 1.
+        let one = |rows: u64| (vec![key(rows) + 1], position(key(rows), rows));
+        // A district by its warehouse and its number there.
+        let of_district = |district: u64| vec![district / 10 + 1, district % 10 + 1];
+        let (of_text, at) = match axis {
+            Axis::Account | Axis::Item | Axis::Customer => one(ROWS),
+            Axis::Warehouse => one(WAREHOUSES),
+            Axis::CommonItem => one(ITEMS),
             // Led to by the key before.
-            Axis::Author => positions.push(position(permuted(key(ROWS) + 1, 7919, AUTHORS), AUTHORS)),
+            Axis::Author => {
+                let author = permuted(key(ROWS) + 1, 7919, AUTHORS);
+                (Vec::new(), position(author, AUTHORS))
+            }
             Axis::Order => {
                 // The order o with (o * 7919) mod ROWS + 1 = customer.
                 let customer = key(ROWS) + 1;
                 let order = (1..=ROWS).find(|&order| permuted(order, 7919, ROWS) + 1 == customer);
-                positions.push(position(order.unwrap_or(1) - 1, ROWS));
-            }
-            Axis::Warehouse => {
-                numbers.push(key(WAREHOUSES) + 1);
-                positions.push(position(key(WAREHOUSES), WAREHOUSES));
+                (Vec::new(), position(order.unwrap_or(1) - 1, ROWS))
             }
             Axis::District | Axis::DistrictEnd => {
                 let district = key(WAREHOUSES * 10);
-                numbers.extend([district / 10 + 1, district % 10 + 1]);
                 let within = if *axis == Axis::District { 0.5 } else { 1.0 - 1e-6 };
-                positions.push((district as f64 + within) / (WAREHOUSES * 10) as f64);
+                let at = (district as f64 + within) / (WAREHOUSES * 10) as f64;
+                (of_district(district), at)
             }
             Axis::DistrictCustomer => {
-                let customer = key(WAREHOUSES * 10 * CUSTOMERS);
-                let district = customer / CUSTOMERS;
-                numbers.extend([district / 10 + 1, district % 10 + 1, customer % CUSTOMERS + 1]);
-                positions.push(position(customer, WAREHOUSES * 10 * CUSTOMERS));
-            }
-            Axis::CommonItem => {
-                numbers.push(key(ITEMS) + 1);
-                positions.push(position(key(ITEMS), ITEMS));
+                let all = WAREHOUSES * 10 * CUSTOMERS;
+                let mut keys = of_district(key(all) / CUSTOMERS);
+                keys.push(key(all) % CUSTOMERS + 1);
+                (keys, position(key(all), all))
             }
             Axis::Stock => {
                 let stock = key(WAREHOUSES * ITEMS);
-                numbers.extend([stock / ITEMS + 1, stock % ITEMS + 1]);
-                positions.push(position(stock, WAREHOUSES * ITEMS));
+                let keys = vec![stock / ITEMS + 1, stock % ITEMS + 1];
+                (keys, position(stock, WAREHOUSES * ITEMS))
             }
-            Axis::LineScan | Axis::Tail => positions.push(position(which as u64, 1000)),
-        }
+            Axis::LineScan | Axis::Tail => (Vec::new(), position(which as u64, 1000)),
+        };
+        numbers.extend(of_text);
+        positions.push(at);
     }
     (numbers, axes.iter().copied().zip(positions).collect())
 }

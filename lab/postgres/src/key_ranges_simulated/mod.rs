@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   kept recording, or record() ──▶ Study::run: each side of a Setting (corun_cachesim::private_caches) ──▶ Side outcomes ──▶ rows
-//!                      └ database, backend, relations, trace
+//!                      └ database, relations, trace, crate::traced
 //! ```
 //!
 //! The simulation itself is `corun_cachesim::private_caches`; here it is run, side beside side, and turned into rows. Whatever comes from here is labelled
@@ -10,7 +10,6 @@
 //!
 //! Not here: measured runs of the proxy, which are the suite's.
 
-pub mod backend;
 pub mod database;
 pub mod relations;
 pub mod rows;
@@ -21,7 +20,8 @@ use corun_cachesim::private_caches::run::Outcome;
 use corun_cachesim::private_caches::study::{Setting, Side};
 use corun_cachesim::private_caches::workload::Workload;
 
-use corun_model::progress::Progress;
+use corun_model::progress::{Progress, Silent};
+use corun_workloads::parallel::run_jobs;
 use lab_core::error::BenchError;
 
 pub use rows::rows;
@@ -62,9 +62,6 @@ pub fn workload(setting: &Setting, recording: Option<&Recording>) -> Result<Work
 
 impl Study {
     /// Simulates these sides, as many at once as there are processors. Equal arguments give equal outcomes.
-    ///
-    /// # Errors
-    /// As [`workload`].
     pub fn run(
         setting: Setting,
         sides: &[Side],
@@ -73,23 +70,13 @@ impl Study {
     ) -> Result<Study, BenchError> {
         let workload = workload(&setting, recording)?;
         let together = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut simulated = Vec::new();
-        for some in sides.chunks(together) {
-            let outcomes: Vec<Option<Outcome>> = std::thread::scope(|scope| {
-                let (setting, workload) = (&setting, &workload);
-                let running: Vec<_> = some
-                    .iter()
-                    .map(|&side| scope.spawn(move || setting.plan(side).run(workload)))
-                    .collect();
-                running.into_iter().map(|thread| thread.join().ok()).collect()
-            });
-            for (&side, outcome) in some.iter().zip(outcomes) {
-                let outcome =
-                    outcome.ok_or_else(|| BenchError::Machine("a simulation ended early".to_owned()))?;
-                simulated.push(Simulated { side, outcome });
-            }
-            progress.advance(some.len() as u64);
-        }
+        let simulate = |number: usize| {
+            let side = sides[number];
+            let outcome = setting.plan(side).run(&workload);
+            progress.advance(1);
+            Simulated { side, outcome }
+        };
+        let simulated = run_jobs("simulating", sides.len(), together, &Silent, simulate);
         Ok(Study {
             database_bytes: workload.bytes(),
             setting,

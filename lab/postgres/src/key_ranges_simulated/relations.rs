@@ -34,9 +34,6 @@ pub struct File {
 
 impl File {
     /// Reads the file of a relation in the folder of its database.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn read(folder: &Path, name: &str, node: u32, is_index: bool) -> Result<File, BenchError> {
         let path = folder.join(node.to_string());
         let bytes = std::fs::read(&path)

@@ -8,35 +8,40 @@
 //! Takes some ten minutes: valgrind writes a line for every access. Not here: replaying.
 
 use std::collections::HashMap;
-use std::fs::File as SystemFile;
 use std::path::Path;
-use std::process::Stdio;
 
 use corun_cachesim::private_caches::lackey::{Memory, Tape, Taped, executions};
 use corun_cachesim::private_caches::recording::{Block, Recording};
 
-use super::backend::{Backend, QUIET, SETTINGS, Tag, stand_alone, valgrind, values};
 use super::database::{BEST_SELLER, BEST_SELLER_CUT, STATEMENTS, Statement, best_seller, keys, load};
 use super::relations::{File, Levels};
-use crate::pooler::account::{Account, passable};
-use crate::pooler::guarded::{Guarded, Signal, command, last_line};
-use crate::pooler::postgres::Programs;
+use crate::fixture;
+use crate::fixture::account::{Account, passable};
+use crate::fixture::cluster::{Programs, finished, initdb, number_of};
+use crate::traced::counted::CountedBackend;
+use crate::traced::lackey::{Backend, Tag};
+use crate::traced::{PEER, QUIET, valgrind, values};
 use corun_model::progress::Progress;
 use lab_core::error::BenchError;
 
-const PEER: &str = "postgres under valgrind";
+/// Settings beside [`QUIET`]: few buffers, so that starting is short; plans as for many executions, and nested loops, as paper 004 says of
+/// Best Seller.
+const SETTINGS: &[&str] = &[
+    "shared_buffers=64MB",
+    "max_connections=100",
+    "plan_cache_mode=force_generic_plan",
+    "enable_hashjoin=off",
+    "enable_mergejoin=off",
+    "enable_seqscan=off",
+    "log_min_messages=fatal",
+];
 /// Executions with other keys before the first one is traced.
 const WARM_UP: u64 = 3;
 /// Steps of Best Seller that are kept, of the middle of the query.
 const BEST_SELLER_STEPS: usize = 12;
-/// Longest wait for `initdb`.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
 
 fn failed(reason: impl Into<String>) -> BenchError {
-    BenchError::Peer {
-        peer: PEER,
-        reason: reason.into(),
-    }
+    fixture::failed(PEER, reason)
 }
 
 /// Traces every statement on a new database in `folder`, which may be removed afterwards.
@@ -66,7 +71,12 @@ fn record_in(
 ) -> Result<Recording, BenchError> {
     let data = folder.join("data");
     progress.begin("tracing PostgreSQL", STATEMENTS.len() as u64 + 3);
-    make(programs, account, folder, &data)?;
+    finished(
+        "initdb",
+        initdb(programs, &data, account),
+        &folder.join("initdb.log"),
+    )?;
+    CountedBackend::new(programs, &data, account, folder)?.native(&load())?;
     progress.advance(1);
     let mut session = Session::start(programs, account, &data)?;
     progress.advance(1);
@@ -113,7 +123,7 @@ fn record_in(
     progress.end();
     let executions = executions(&memory, &buffers, &tapes).map_err(|error| failed(error.to_string()))?;
     Ok(Recording {
-        server: server.split(' ').next().unwrap_or_default().to_owned(),
+        server: number_of(&server),
         machine: format!(
             "valgrind lackey, postgres --single, {}",
             [QUIET, SETTINGS].concat().join(" ")
@@ -121,44 +131,6 @@ fn record_in(
         relations: levels.relations,
         executions,
     })
-}
-
-/// Makes the data folder and its tables, without valgrind.
-fn make(programs: &Programs, account: Option<Account>, folder: &Path, data: &Path) -> Result<(), BenchError> {
-    let words = folder.join("initdb.log");
-    let mut initdb = command(programs.path("initdb"), account, Signal::Quit);
-    initdb.arg("--pgdata").arg(data);
-    initdb.args([
-        "--auth",
-        "trust",
-        "--encoding",
-        "UTF8",
-        "--locale",
-        "C",
-        "--no-sync",
-    ]);
-    let status = Guarded::start(initdb, PEER, Signal::Quit, words.clone())?.wait(PATIENCE)?;
-    if !status.success() {
-        return Err(failed(format!("initdb failed: {}", last_line(&words))));
-    }
-    let script = folder.join("load.sql");
-    std::fs::write(&script, load())
-        .map_err(|source| BenchError::io("could not write the tables' script", source))?;
-    let script = SystemFile::open(&script)
-        .map_err(|source| BenchError::io("could not read the tables' script", source))?;
-    let output = stand_alone(programs, data, account, SETTINGS, false)
-        .stdin(Stdio::from(script))
-        .output()
-        .map_err(|error| failed(format!("could not be started: {error}")))?;
-    let words = String::from_utf8_lossy(&output.stderr);
-    match words
-        .lines()
-        .find(|line| line.contains("ERROR:") || line.contains("FATAL:"))
-    {
-        Some(line) => Err(failed(format!("could not make its tables: {line}"))),
-        None if !output.status.success() => Err(failed(format!("ended with {}", output.status))),
-        None => Ok(()),
-    }
 }
 
 /// The parts of Best Seller: before its first step, some steps, after its last.

@@ -8,19 +8,21 @@
 //! Attacks are messages that any client may send once it is logged in, with nothing but default limits in the pooler's way.
 
 use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::address::Address;
 use super::case::Case;
-use super::client::{Client, Stream, message, parsed};
 use super::contest::{Compared, seconds};
 use super::fixture::Fixture;
-use super::pgbench::{self, Duty, GRACE, Load, Protocol, Script};
 use super::rows;
 use super::sides::{Kind, Side, Spec, standard};
-use super::{TPS, failed};
+use crate::fixture::address::Address;
+use crate::fixture::client::{Client, message, parsed};
+use crate::fixture::failed;
+use crate::fixture::pgbench::{self, Duty, Load, Protocol, Script, TPS};
 use lab_core::contest::{Contest, Gone, SideResult};
 use lab_core::error::BenchError;
 use lab_core::metric::MetricSpec;
@@ -55,31 +57,26 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SLEEP: Duration = Duration::from_secs(1);
 
 impl Attack {
-    /// The word in names of cases.
-    pub fn name(self) -> String {
-        match self {
-            Attack::CopyDone => "attack_copydone".to_owned(),
-            Attack::EndlessName => "attack_name".to_owned(),
-            Attack::Statements => "attack_statements".to_owned(),
-            Attack::CopyData => "attack_copydata".to_owned(),
-            Attack::Unread => "attack_unread".to_owned(),
-            Attack::Mixed => "attack_mixed".to_owned(),
-            Attack::Pipeline(pairs) => format!("pipeline_{pairs}"),
-        }
+    /// Those that are done in pieces: the end of the case's name, and how many pieces there are.
+    const IN_PIECES: [(Attack, &str, usize); 5] = [
+        (Attack::CopyDone, "copydone", 1_600),
+        (Attack::EndlessName, "name", 1_750),
+        (Attack::Statements, "statements", 1_000),
+        (Attack::CopyData, "copydata", 1_600),
+        (Attack::Unread, "unread", 200),
+    ];
+
+    fn in_pieces(self) -> Option<&'static (Attack, &'static str, usize)> {
+        Attack::IN_PIECES.iter().find(|(attack, ..)| *attack == self)
     }
 
-    /// How many pieces it has; with `quick` a fiftieth of them.
-    fn pieces(self, quick: bool) -> usize {
-        let all = match self {
-            Attack::CopyDone => 1_600,
-            Attack::EndlessName => 1_750,
-            Attack::Statements => 1_000,
-            Attack::CopyData => 1_600,
-            Attack::Unread => 200,
-            // They are not sent in pieces of their own.
-            Attack::Mixed | Attack::Pipeline(_) => 0,
-        };
-        if quick { all / 50 } else { all }
+    /// The word in names of cases.
+    pub fn name(self) -> String {
+        match (self, self.in_pieces()) {
+            (Attack::Pipeline(pairs), _) => format!("pipeline_{pairs}"),
+            (_, Some((_, name, _))) => format!("attack_{name}"),
+            _ => "attack_mixed".to_owned(),
+        }
     }
 
     fn piece(self, number: usize) -> Vec<u8> {
@@ -106,30 +103,23 @@ impl Attack {
     /// Does it once, as a client that has just logged in. `sample` is called now and then. A pooler that refuses has done well.
     fn run(self, address: &Address, quick: bool, sample: &mut dyn FnMut() -> bool) -> Result<(), BenchError> {
         if self == Attack::Mixed {
-            for one in [
-                Attack::CopyDone,
-                Attack::EndlessName,
-                Attack::Statements,
-                Attack::CopyData,
-                Attack::Unread,
-            ] {
-                one.run(address, quick, sample)?;
-            }
-            return Ok(());
+            let mut each = Attack::IN_PIECES.iter();
+            return each.try_for_each(|(attack, ..)| attack.run(address, quick, sample));
         }
         let mut stream = Client::connect(address, PATIENCE)?.into_stream();
         if let Attack::Pipeline(pairs) = self {
             return pipeline(stream, pairs, sample);
         }
+        let pieces = self.in_pieces().map_or(0, |(.., pieces)| *pieces);
         let mut reads = (self != Attack::Unread).then(|| drain(&stream)).transpose()?;
-        for number in 0..self.pieces(quick) {
+        for number in 0..if quick { pieces / 50 } else { pieces } {
             if stream.write_all(&self.piece(number)).is_err() || !sample() {
                 break;
             }
             std::thread::sleep(PAUSE);
         }
-        // Whoever reads ends with the connection.
-        stream.shut();
+        // Whoever reads ends with the connection; one that has ended already needs no end.
+        let _ = stream.shutdown(Shutdown::Both);
         reads.take().map(std::thread::JoinHandle::join);
         Ok(())
     }
@@ -139,9 +129,13 @@ impl Attack {
 const PAIRS: usize = 1_000;
 
 /// Many executions in one go, behind one that takes a second; every one must be answered.
-fn pipeline(mut stream: Stream, pairs: usize, sample: &mut dyn FnMut() -> bool) -> Result<(), BenchError> {
+fn pipeline(
+    mut stream: UnixStream,
+    pairs: usize,
+    sample: &mut dyn FnMut() -> bool,
+) -> Result<(), BenchError> {
     let unwritable = |source| BenchError::io("could not write a pipeline", source);
-    let mut reader = stream.again().map_err(unwritable)?;
+    let mut reader = stream.try_clone().map_err(unwritable)?;
     let counting = std::thread::spawn(move || count(&mut reader));
     let bind = |name: &str| {
         let body = [b"\0", name.as_bytes(), b"\0\0\0\0\0\0\0"].concat();
@@ -175,7 +169,7 @@ fn pipeline(mut stream: Stream, pairs: usize, sample: &mut dyn FnMut() -> bool) 
 }
 
 /// CommandComplete messages up to ReadyForQuery.
-fn count(stream: &mut Stream) -> std::io::Result<usize> {
+fn count(stream: &mut UnixStream) -> std::io::Result<usize> {
     let (mut input, mut at, mut rows) = (vec![0; 1 << 20], 0, 0);
     loop {
         let read = stream.read(&mut input[at..])?;
@@ -201,9 +195,9 @@ fn count(stream: &mut Stream) -> std::io::Result<usize> {
 }
 
 /// Reads what comes and forgets it.
-fn drain(stream: &Stream) -> Result<std::thread::JoinHandle<()>, BenchError> {
+fn drain(stream: &UnixStream) -> Result<std::thread::JoinHandle<()>, BenchError> {
     let mut reader = stream
-        .again()
+        .try_clone()
         .map_err(|source| BenchError::io("could not read beside writing", source))?;
     Ok(std::thread::spawn(move || {
         let mut taken = vec![0; PIECE];
@@ -237,9 +231,6 @@ const METRICS: [MetricSpec<Measured>; 8] = [
 ];
 
 /// Runs the case and emits its rows.
-///
-/// # Errors
-/// When files cannot be written.
 pub fn run(
     case: &Case,
     attack: Attack,
@@ -259,7 +250,7 @@ pub fn run(
     let mut sides: Vec<Side> = specs.iter().map(start).collect();
     let known = sides.iter().map(|side| SideResult {
         wrong: side.wrong.clone(),
-        gone: side.gone().cloned(),
+        gone: side.contender.gone().cloned(),
         rounds: Vec::new(),
     });
     let known = known.collect();
@@ -277,23 +268,15 @@ pub fn run(
         metric: &METRICS[0],
         plan,
     };
-    let folder = fixture.folder("pgbench")?;
+    let folder = fixture.pg.folder("pgbench")?;
     let progress = runner.progress();
     progress.begin(&format!("proxy {}", case.name()), plan.repetitions as u64);
     let result = contest.run(known, progress, |place, round| {
         let turn = turn(case, attack, fixture, &mut sides[place], &folder, quick, round);
-        turn.map_err(|error| sides[place].spec.gone(error.in_one_line()))
+        turn.map_err(|error| sides[place].contender.failure(&error))
     });
     progress.end();
-    rows::emit(
-        case,
-        fixture.scale(),
-        &specs,
-        &compared,
-        &METRICS,
-        &result,
-        runner,
-    );
+    rows::emit(case, fixture.scale, &specs, &compared, &METRICS, &result, runner);
     Ok(())
 }
 
@@ -306,33 +289,21 @@ fn turn(
     quick: bool,
     round: usize,
 ) -> Result<(Measured, Option<String>), BenchError> {
-    let address = side.address()?.clone();
-    let load = Load {
-        script: Script::SelectOnly,
-        protocol: Protocol::Simple,
-        clients: case.clients,
-        duty: Duty::Seconds(seconds(quick, case.clients)),
-        reconnect: false,
-        options: String::new(),
-        grace: GRACE,
-    };
-    let others = || {
-        pgbench::run(
-            &fixture.programs().path("pgbench"),
-            &load,
-            &address,
-            round + 1,
-            folder,
-        )
-    };
+    let address = side.contender.address()?.clone();
+    let duty = Duty::Seconds(seconds(quick, case.clients));
+    let load = Load::new(Script::SelectOnly, Protocol::Simple, case.clients, duty);
+    let program = fixture.pg.programs.path("pgbench");
+    let others = || pgbench::run(&program, &load, &address, round + 1, folder);
     let alone = others()?;
-    let (cpu, memory) = (side.cpu_us(), side.resident_bytes());
+    let (cpu, memory) = (side.contender.cpu_us(), side.contender.resident_bytes());
     let (mut peak, mut calls) = (memory, 0u32);
     let began = Instant::now();
     attack.run(&address, quick, &mut || {
         calls += 1;
         if calls.is_multiple_of(16) {
-            peak = peak.zip(side.resident_bytes()).map(|(peak, now)| peak.max(now));
+            peak = peak
+                .zip(side.contender.resident_bytes())
+                .map(|(peak, now)| peak.max(now));
         }
         true
     })?;
@@ -341,9 +312,11 @@ fn turn(
         attack_s -= SLEEP.as_secs_f64();
     }
     let cpu_ms = cpu
-        .zip(side.cpu_us())
+        .zip(side.contender.cpu_us())
         .map(|(before, after)| (after - before) / 1e3);
-    peak = peak.zip(side.resident_bytes()).map(|(peak, now)| peak.max(now));
+    peak = peak
+        .zip(side.contender.resident_bytes())
+        .map(|(peak, now)| peak.max(now));
     let over = AtomicBool::new(false);
     let beside = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -357,7 +330,7 @@ fn turn(
         over.store(true, Ordering::Relaxed);
         beside
     });
-    side.alive()?;
+    side.contender.alive()?;
     let measured = Measured {
         beside: beside?,
         alone,
@@ -366,7 +339,7 @@ fn turn(
         growth_bytes: peak.zip(memory).map(|(peak, before)| peak - before),
     };
     side.compare(fixture, 1);
-    match side.gone() {
+    match side.contender.gone() {
         Some(Gone::Failed(why) | Gone::Unavailable(why)) => Err(failed("attack", why.clone())),
         None => Ok((measured, side.wrong.clone())),
     }
@@ -378,12 +351,10 @@ mod tests {
 
     #[test]
     fn pieces_are_whole_messages_but_for_the_name_that_does_not_end() {
-        for attack in [
-            Attack::CopyDone,
-            Attack::Statements,
-            Attack::CopyData,
-            Attack::Unread,
-        ] {
+        for (attack, ..) in Attack::IN_PIECES {
+            if attack == Attack::EndlessName {
+                continue;
+            }
             for number in 0..2 {
                 let piece = attack.piece(number);
                 let mut at = 0;

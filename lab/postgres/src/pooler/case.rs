@@ -1,9 +1,10 @@
 //! [`Case`]: what clients do, how many they are, and over what they come.
 
-use super::address::Transport;
 use super::attacked::Attack;
-use super::pgbench::Protocol;
 use super::shapes::Literals;
+use crate::fixture::address::Transport;
+use crate::fixture::pgbench::Protocol;
+use lab_core::metric::parameters;
 use lab_core::row::Value;
 
 /// What clients do.
@@ -62,9 +63,7 @@ impl Case {
             all.push(("shapes", Value::from(super::shapes::SHAPES.len())));
             all.push(("literals", Value::from(literals.as_str())));
         }
-        all.into_iter()
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect()
+        parameters(all)
     }
 }
 

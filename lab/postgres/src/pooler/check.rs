@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::address::Address;
-use super::client::{Answer, Client};
 use super::shapes::SHAPES;
+use crate::fixture::address::Address;
+use crate::fixture::client::Client;
 use lab_core::error::BenchError;
 
 /// Longest wait for one answer.
@@ -31,9 +31,6 @@ pub struct Extent {
 
 /// Asks every shape directly and through a side, with both protocols. `None` if all columns, rows, tags and errors are the same, or else
 /// the first difference.
-///
-/// # Errors
-/// When a connection breaks.
 pub fn statements(direct: &Address, through: &Address, extent: Extent) -> Result<Option<String>, BenchError> {
     let mut expects = Client::connect(direct, PATIENCE)?;
     let mut gives = Client::connect(through, PATIENCE)?;
@@ -46,19 +43,19 @@ pub fn statements(direct: &Address, through: &Address, extent: Extent) -> Result
             }
             for _ in 0..TIMES {
                 let found = gives.simple(&text)?;
-                if let Some(difference) = difference(&wanted, &found) {
+                if let Some(difference) = wanted.difference(&found) {
                     return Ok(Some(format!("{} (simple): {difference}", shape.name)));
                 }
             }
             let found = gives.extended("", &text, &[])?;
-            if let Some(difference) = difference(&wanted, &found) {
+            if let Some(difference) = wanted.difference(&found) {
                 return Ok(Some(format!("{} (extended): {difference}", shape.name)));
             }
         }
     }
     for text in FAILING {
         let (wanted, found) = (expects.simple(text)?, gives.simple(text)?);
-        if let Some(difference) = difference(&wanted, &found) {
+        if let Some(difference) = wanted.difference(&found) {
             return Ok(Some(format!("{text}: {difference}")));
         }
     }
@@ -74,7 +71,7 @@ fn bound(expects: &mut Client, gives: &mut Client, extent: Extent) -> Result<Opt
             expects.extended("", BOUND, &values)?,
             gives.extended("", BOUND, &values)?,
         );
-        if let Some(difference) = difference(&wanted, &found) {
+        if let Some(difference) = wanted.difference(&found) {
             return Ok(Some(format!("bound values: {difference}")));
         }
         if !extent.prepared {
@@ -86,71 +83,9 @@ fn bound(expects: &mut Client, gives: &mut Client, extent: Extent) -> Result<Opt
             false => client.again("kept", &values),
         };
         let (wanted, found) = (prepared(expects)?, prepared(gives)?);
-        if let Some(difference) = difference(&wanted, &found) {
+        if let Some(difference) = wanted.difference(&found) {
             return Ok(Some(format!("prepared: {difference}")));
         }
     }
     Ok(None)
-}
-
-/// What differs between two answers, for people; `None` if nothing does.
-pub fn difference(wanted: &Answer, found: &Answer) -> Option<String> {
-    let cut = |text: String| text.chars().take(200).collect::<String>();
-    let pair = |what: &str, wanted: String, found: String| {
-        Some(format!("{what} {} instead of {}", cut(found), cut(wanted)))
-    };
-    if wanted.error != found.error {
-        return pair(
-            "error",
-            format!("{:?}", wanted.error),
-            format!("{:?}", found.error),
-        );
-    }
-    if wanted.columns != found.columns {
-        return pair(
-            "columns",
-            format!("{:?}", wanted.columns),
-            format!("{:?}", found.columns),
-        );
-    }
-    if wanted.rows != found.rows {
-        return pair("rows", format!("{:?}", wanted.rows), format!("{:?}", found.rows));
-    }
-    if wanted.tags != found.tags {
-        return pair("tags", format!("{:?}", wanted.tags), format!("{:?}", found.tags));
-    }
-    None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn answer() -> Answer {
-        Answer {
-            columns: vec![vec![("a".to_owned(), 23)]],
-            rows: vec![vec![Some("1".to_owned())], vec![None]],
-            tags: vec!["SELECT 2".to_owned()],
-            error: None,
-        }
-    }
-
-    #[test]
-    fn every_part_of_an_answer_counts() {
-        assert_eq!(difference(&answer(), &answer()), None);
-        let differs = |change: fn(&mut Answer), word: &str| {
-            let mut other = answer();
-            change(&mut other);
-            let found = difference(&answer(), &other).unwrap_or_default();
-            assert!(found.starts_with(word), "{found}");
-        };
-        differs(|other| other.rows[1][0] = Some(String::new()), "rows");
-        differs(|other| other.rows.truncate(1), "rows");
-        differs(|other| other.columns[0][0].1 = 25, "columns");
-        differs(|other| other.tags.clear(), "tags");
-        differs(
-            |other| other.error = Some(("22012".to_owned(), "zero".to_owned())),
-            "error",
-        );
-    }
 }

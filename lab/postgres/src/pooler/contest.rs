@@ -1,7 +1,7 @@
 //! [`run`]: one case on all sides, a turn of each in every round.
 //!
 //! ```text
-//!   a turn: wait, read the CPU clock of the side, pgbench, read it again; after transfers, the books must agree
+//!   a turn: wait, read the CPU clock of the side, pgbench, read it again; after transfers, balances and history must agree
 //!   after the last round, every side: its answers once more
 //! ```
 //!
@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use super::case::{Case, Work};
 use super::fixture::Fixture;
-use super::pgbench::{self, Load, Script};
 use super::rows::METRICS;
 use super::sides::{Kind, Side, Spec};
-use super::transfers::Books;
+use super::transfers::Transfers;
+use crate::fixture::pgbench::{self, Load, Script};
 use corun_model::progress::Progress;
 use lab_core::contest::{Contest, ContestResult, Gone, SideResult};
 use lab_core::error::BenchError;
@@ -88,20 +88,20 @@ pub fn run(
         wrong: side.wrong.clone(),
         gone: match side.spec.lacks(case.protocol, case.transport) {
             Some(reason) => Some(Gone::Unavailable(reason)),
-            None => side.gone().cloned(),
+            None => side.contender.gone().cloned(),
         },
         rounds: Vec::new(),
     });
     let known = known.collect();
-    let folder = fixture.folder("pgbench")?;
+    let folder = fixture.pg.folder("pgbench")?;
     let load = Load {
-        script,
-        protocol: case.protocol,
-        clients: case.clients,
-        duty: pgbench::Duty::Seconds(seconds(quick, case.clients)),
         reconnect: case.work == Work::Storm,
-        options: String::new(),
-        grace: pgbench::GRACE,
+        ..Load::new(
+            script,
+            case.protocol,
+            case.clients,
+            pgbench::Duty::Seconds(seconds(quick, case.clients)),
+        )
     };
     let contest = Contest {
         name: &case.name(),
@@ -117,8 +117,7 @@ pub fn run(
             std::thread::sleep(Duration::from_millis(200 + case.clients as u64));
         }
         let side = &mut sides[place];
-        measure(case, fixture, &load, &folder, side, round)
-            .map_err(|error| side.spec.gone(error.in_one_line()))
+        measure(case, fixture, &load, &folder, side, round).map_err(|error| side.contender.failure(&error))
     });
     progress.end();
     // Every side's answers once more: load may have left something behind in it.
@@ -126,7 +125,7 @@ pub fn run(
         if given.gone.is_none() {
             side.compare(fixture, 1);
             given.wrong = given.wrong.take().or_else(|| side.wrong.clone());
-            given.gone = side.gone().cloned();
+            given.gone = side.contender.gone().cloned();
         }
     }
     Ok(result)
@@ -140,18 +139,18 @@ fn measure(
     side: &mut Side,
     round: usize,
 ) -> Result<(Measured, Option<String>), BenchError> {
-    let books = match case.work {
-        Work::Transfers => Some(Books::open(&mut fixture.postgres().client()?)?),
+    let transfers = match case.work {
+        Work::Transfers => Some(Transfers::open(&mut fixture.cluster.client()?)?),
         _ => None,
     };
-    let before = side.cpu_us();
-    let program = fixture.programs().path("pgbench");
-    let turn = pgbench::run(&program, load, side.address()?, round + 1, folder);
+    let before = side.contender.cpu_us();
+    let program = fixture.pg.programs.path("pgbench");
+    let turn = pgbench::run(&program, load, side.contender.address()?, round + 1, folder);
     // A pooler that has ended says more than what its clients saw of that.
-    side.alive()?;
-    let (turn, after) = (turn?, side.cpu_us());
-    let wrong = match books {
-        Some(books) => books.close(&mut fixture.postgres().client()?, turn.transactions)?,
+    side.contender.alive()?;
+    let (turn, after) = (turn?, side.contender.cpu_us());
+    let wrong = match transfers {
+        Some(transfers) => transfers.close(&mut fixture.cluster.client()?, turn.transactions)?,
         None => None,
     };
     let used = before.zip(after).map(|(before, after)| after - before);
@@ -160,7 +159,7 @@ fn measure(
         p50_us: turn.p50_us,
         p99_us: turn.p99_us,
         proxy_cpu_us_per_tx: used.map(|used| used / turn.transactions as f64),
-        rss_bytes: side.resident_bytes(),
+        rss_bytes: side.contender.resident_bytes(),
     };
     Ok((measured, wrong))
 }
@@ -168,7 +167,7 @@ fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pooler::configuration::Corun;
+    use crate::pooler::sides::Corun;
 
     fn specs(names: &[&str]) -> Vec<Spec> {
         let spec = |name: &&str| Spec {

@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 
 use super::SUITE;
 use super::case::Case;
-use super::client::Client;
 use super::fixture::Fixture;
-use super::rows::missing;
-use super::sides::{Kind, Side, Spec, standard};
-use lab_core::contest::Gone;
+use super::rows::{METRICS, keys, rows};
+use super::sides::{Kind, POOL, Side, Spec, standard};
+use crate::fixture::client::Client;
+use crate::fixture::failed;
+use lab_core::contest::{Gone, SideResult};
 use lab_core::error::BenchError;
-use lab_core::metric::RATIO;
-use lab_core::row::{Row, Value};
+use lab_core::metric::{MetricSpec, RATIO};
+use lab_core::row::Row;
 use lab_core::run::Runner;
 use lab_core::stats::Spread;
 
@@ -33,8 +34,35 @@ struct Taken {
     before: f64,
     idle: f64,
     used: f64,
+    clients: f64,
     connects_per_s: f64,
 }
+
+/// What rows say of it, each in a state of the clients.
+const STATES: [(&str, MetricSpec<Taken>); 5] = [
+    (
+        "before",
+        MetricSpec::lower("rss_bytes", "bytes", |taken| Some(taken.before)),
+    ),
+    (
+        "idle",
+        MetricSpec::lower("rss_bytes", "bytes", |taken| Some(taken.idle)),
+    ),
+    (
+        "used_once",
+        MetricSpec::lower("rss_bytes", "bytes", |taken| Some(taken.used)),
+    ),
+    (
+        "idle",
+        MetricSpec::lower("bytes_per_client", "bytes", |taken| {
+            Some((taken.idle - taken.before) / taken.clients)
+        }),
+    ),
+    (
+        "connecting",
+        MetricSpec::higher("connects_per_s", "1/s", |taken| Some(taken.connects_per_s)),
+    ),
+];
 
 /// Runs the case on every pooler and emits its rows.
 ///
@@ -50,53 +78,51 @@ pub fn run(case: &Case, fixture: &Fixture, quick: bool, runner: &mut Runner<'_>)
     };
     let wanted = |spec: &Spec| match &spec.kind {
         Kind::Direct => false,
-        Kind::PgBouncer { processes, .. } => *processes == 1 && spec.pool == super::sides::POOL,
+        Kind::PgBouncer { processes, .. } => *processes == 1 && spec.pool == POOL,
         Kind::Corun(_) | Kind::Before(_) => true,
     };
     let specs: Vec<Spec> = standard(fixture).into_iter().filter(wanted).collect();
-    let mut taken: Vec<Vec<Taken>> = vec![Vec::new(); specs.len()];
-    let mut gone: Vec<Option<Gone>> = vec![None; specs.len()];
-    runner
-        .progress()
-        .begin(&format!("proxy {}", case.name()), (rounds * specs.len()) as u64);
+    let mut taken: Vec<SideResult<Taken>> = specs.iter().map(|_| SideResult::default()).collect();
+    let progress = runner.progress();
+    progress.begin(&format!("proxy {}", case.name()), (rounds * specs.len()) as u64);
     for _ in 0..rounds {
-        for (index, spec) in specs.iter().enumerate() {
-            if gone[index].is_none() {
+        for (spec, taken) in specs.iter().zip(&mut taken) {
+            if taken.gone.is_none() {
                 match measure(case, fixture, spec) {
-                    Ok(found) => taken[index].push(found),
-                    Err(why) => gone[index] = Some(why),
+                    Ok(found) => taken.rounds.push(Some(found)),
+                    Err(why) => taken.gone = Some(why),
                 }
             }
-            runner.progress().advance(1);
+            progress.advance(1);
         }
     }
-    runner.progress().end();
-    emit(case, fixture.scale(), &specs, &taken, &gone, runner);
+    progress.end();
+    emit(case, fixture.scale, &specs, &taken, runner);
     Ok(())
 }
 
 fn measure(case: &Case, fixture: &Fixture, spec: &Spec) -> Result<Taken, Gone> {
     let mut side = Side::start(spec.clone(), fixture, case.transport, 1);
-    if let Some(gone) = side.gone() {
+    if let Some(gone) = side.contender.gone() {
         return Err(gone.clone());
     }
     if let Some(wrong) = side.wrong.take() {
         return Err(Gone::Failed(wrong));
     }
-    rest(&mut side, case.clients).map_err(|error| spec.gone(error.in_one_line()))
+    rest(&mut side, case.clients).map_err(|error| side.contender.failure(&error))
 }
 
 fn rest(side: &mut Side, clients: usize) -> Result<Taken, BenchError> {
     let resident = |side: &Side| {
         std::thread::sleep(SETTLE);
-        let bytes = side.resident_bytes();
+        let bytes = side.contender.resident_bytes();
         bytes.ok_or_else(|| BenchError::Machine("the kernel does not tell a process's memory".to_owned()))
     };
     let before = resident(side)?;
     let start = Instant::now();
     let mut all = Vec::with_capacity(clients);
     for _ in 0..clients {
-        all.push(Client::connect(side.address()?, PATIENCE)?);
+        all.push(Client::connect(side.contender.address()?, PATIENCE)?);
     }
     let seconds = start.elapsed().as_secs_f64();
     let idle = resident(side)?;
@@ -104,62 +130,33 @@ fn rest(side: &mut Side, clients: usize) -> Result<Taken, BenchError> {
         let number = number as i64 + 1;
         let found = client.numbers(&format!("select aid from pgbench_accounts where aid = {number}"))?;
         if found != [number] {
-            return Err(super::failed(
-                "login",
-                format!("client {number} was told {found:?}"),
-            ));
+            return Err(failed("login", format!("client {number} was told {found:?}")));
         }
     }
     let used = resident(side)?;
-    side.alive()?;
+    side.contender.alive()?;
     Ok(Taken {
         before,
         idle,
         used,
+        clients: clients as f64,
         connects_per_s: clients as f64 / seconds.max(1e-9),
     })
 }
 
-fn emit(
-    case: &Case,
-    scale: usize,
-    specs: &[Spec],
-    taken: &[Vec<Taken>],
-    gone: &[Option<Gone>],
-    runner: &mut Runner<'_>,
-) {
+fn emit(case: &Case, scale: usize, specs: &[Spec], taken: &[SideResult<Taken>], runner: &mut Runner<'_>) {
     let name = case.name();
-    let mut parameters = case.parameters();
-    parameters.push(("scale".to_owned(), Value::from(scale)));
-    let spread = |taken: &[Taken], of: &dyn Fn(&Taken) -> f64| {
-        let values: Vec<f64> = taken.iter().map(of).collect();
-        Spread::of(&values)
-    };
-    for ((spec, taken), gone) in specs.iter().zip(taken).zip(gone) {
-        if let Some(gone) = gone {
-            missing(case, scale, spec, gone, runner);
+    for (spec, taken) in specs.iter().zip(taken) {
+        let side = keys(case, scale, spec);
+        if let Some(gone) = &taken.gone {
+            rows(&name, &METRICS).missing(&side, gone, runner);
             continue;
         }
-        let clients = case.clients as f64;
-        for (metric, unit, state, of) in [
-            (
-                "rss_bytes",
-                "bytes",
-                "before",
-                &(|taken: &Taken| taken.before) as &dyn Fn(&Taken) -> f64,
-            ),
-            ("rss_bytes", "bytes", "idle", &|taken| taken.idle),
-            ("rss_bytes", "bytes", "used_once", &|taken| taken.used),
-            ("bytes_per_client", "bytes", "idle", &|taken| {
-                (taken.idle - taken.before) / clients
-            }),
-            ("connects_per_s", "1/s", "connecting", &|taken| {
-                taken.connects_per_s
-            }),
-        ] {
-            if let Some(spread) = spread(taken, of) {
-                let row = Row::measured(SUITE, &name, metric, unit, spread, true).with("state", state);
-                runner.emit_checked(row.with_all(&spec.parameters()).with_all(&parameters));
+        for (state, metric) in &STATES {
+            let values = taken.values(metric.read);
+            if let Some(spread) = Spread::of(&values) {
+                let row = Row::measured(SUITE, &name, metric.name, metric.unit, spread, true);
+                runner.emit_checked(row.with("state", *state).with_all(&side.keys));
             }
         }
     }
@@ -167,12 +164,11 @@ fn emit(
         return;
     };
     for other in (0..specs.len()).filter(|&other| other != corun) {
-        let pairs = taken[corun].iter().zip(&taken[other]);
-        let ratios: Vec<f64> = pairs.map(|(ours, theirs)| theirs.idle / ours.idle).collect();
+        let ratios = STATES[1].1.ratios(&taken[corun], &taken[other]);
         if let Some(spread) = Spread::of(&ratios) {
             let row = Row::measured(SUITE, &name, RATIO, "x", spread, true).versus(&specs[other].name);
             let row = row.with("compared", "rss_bytes").with("state", "idle");
-            runner.emit_checked(row.with_all(&specs[corun].parameters()).with_all(&parameters));
+            runner.emit_checked(row.with_all(&keys(case, scale, &specs[corun]).keys));
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The rows of a case: what each side gave, and how sides compare.
 
+use super::SUITE;
 use super::case::Case;
 use super::contest::{Compared, Measured};
 use super::sides::Spec;
-use super::{SUITE, TPS};
-use lab_core::contest::{ContestResult, Gone};
+use crate::fixture::pgbench::TPS;
+use lab_core::contest::ContestResult;
 use lab_core::metric::{CaseRows, MetricSpec, SideKeys, Versus};
 use lab_core::row::Value;
 use lab_core::run::Runner;
@@ -28,12 +29,6 @@ pub fn emit<M>(
     result: &ContestResult<M>,
     runner: &mut Runner<'_>,
 ) {
-    let rows = CaseRows {
-        suite: SUITE,
-        case: &case.name(),
-        metrics,
-        compared: true,
-    };
     let sides: Vec<SideKeys> = specs.iter().map(|spec| keys(case, scale, spec)).collect();
     let verdict = runner.plan().claims();
     let versus = |&(subject, other): &(usize, usize)| Versus {
@@ -44,22 +39,21 @@ pub fn emit<M>(
         verdict,
     };
     let comparisons: Vec<Versus> = compared.pairs.iter().map(versus).collect();
-    rows.emit(&sides, result, &comparisons, runner);
+    rows(&case.name(), metrics).emit(&sides, result, &comparisons, runner);
 }
 
-/// The row of a side that could not take part; a failure of the run if it is ours.
-pub fn missing(case: &Case, scale: usize, spec: &Spec, gone: &Gone, runner: &mut Runner<'_>) {
-    let rows = CaseRows {
+/// The rows of a case by these metrics.
+pub fn rows<'c, M>(case: &'c str, metrics: &'c [MetricSpec<M>]) -> CaseRows<'c, M> {
+    CaseRows {
         suite: SUITE,
-        case: &case.name(),
-        metrics: &METRICS,
+        case,
+        metrics,
         compared: true,
-    };
-    rows.missing(&keys(case, scale, spec), gone, runner);
+    }
 }
 
 /// A side, as rows name it.
-fn keys(case: &Case, scale: usize, spec: &Spec) -> SideKeys {
+pub fn keys(case: &Case, scale: usize, spec: &Spec) -> SideKeys {
     let scale = ("scale".to_owned(), Value::from(scale));
     SideKeys {
         name: spec.name.clone(),
@@ -70,12 +64,11 @@ fn keys(case: &Case, scale: usize, spec: &Spec) -> SideKeys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pooler::address::Transport;
+    use crate::fixture::address::Transport;
     use crate::pooler::case::cases;
-    use crate::pooler::configuration::Corun;
-    use crate::pooler::sides::Kind;
+    use crate::pooler::sides::{Corun, Kind};
     use corun_model::progress::Silent;
-    use lab_core::contest::SideResult;
+    use lab_core::contest::{Gone, SideResult};
     use lab_core::metric::RATIO;
     use lab_core::row::{Label, Row};
     use lab_core::run::Plan;
@@ -102,7 +95,7 @@ mod tests {
         }
     }
 
-    fn rows(result: &ContestResult<Measured>) -> (Vec<Row>, Vec<String>) {
+    fn rows_of(result: &ContestResult<Measured>) -> (Vec<Row>, Vec<String>) {
         let missing = Kind::PgBouncer {
             program: Err("unused".to_owned()),
             processes: 1,
@@ -144,7 +137,7 @@ mod tests {
             ],
             controls: vec![(2, side(200.0, Some(10.0)))],
         };
-        let (rows, failures) = rows(&result);
+        let (rows, failures) = rows_of(&result);
         assert!(failures.is_empty(), "{failures:?}");
         let median = |versus, compared| ratio(&rows, versus, compared).and_then(Row::median);
         assert_eq!(median("pgbouncer", "tps"), Some(2.0));
@@ -186,7 +179,7 @@ mod tests {
             ],
             controls: vec![(2, SideResult::default())],
         };
-        let (rows, failures) = rows(&result);
+        let (rows, failures) = rows_of(&result);
         assert_eq!(failures.len(), 2, "{failures:?}");
         assert!(failures[0].contains("rows differ") && failures[1].contains("it ended"));
         let reason = |target: &str| {

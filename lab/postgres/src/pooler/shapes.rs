@@ -5,6 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::fixture::statement::replaced;
+use crate::fixture::write;
 use lab_core::error::BenchError;
 
 /// A variable of a shape and the numbers it is drawn from, both ends included.
@@ -199,29 +201,11 @@ pub const SHAPES: [Shape; 22] = [
 impl Shape {
     /// Its text with numbers in place of its variables, in their order. Missing ones are their lowest.
     pub fn with(&self, values: &[i64]) -> String {
-        let mut text = String::new();
-        let mut rest = self.text;
-        while let Some(at) = rest.find(':') {
-            let (before, after) = rest.split_at(at);
-            let name = &after[1..];
-            let end = name
-                .find(|c: char| !c.is_ascii_alphanumeric())
-                .unwrap_or(name.len());
-            let variable = self
-                .variables
-                .iter()
-                .position(|(known, ..)| *known == &name[..end]);
-            text.push_str(before);
-            match variable {
-                Some(index) => {
-                    let value = values.get(index).copied().unwrap_or(self.variables[index].1);
-                    text.push_str(&value.to_string());
-                }
-                None => text.push_str(&after[..1 + end]),
-            }
-            rest = &name[end..];
-        }
-        text + rest
+        replaced(self.text, |name| {
+            let index = self.variables.iter().position(|(known, ..)| *known == name)?;
+            let value = values.get(index).copied();
+            Some(value.unwrap_or(self.variables[index].1).to_string())
+        })
     }
 
     /// Values from the whole range of its variables; another `number`, other values.
@@ -254,14 +238,10 @@ impl Shape {
 }
 
 /// Writes a script for each shape.
-///
-/// # Errors
-/// When the folder cannot be written.
 pub fn write_scripts(folder: &Path, literals: Literals) -> Result<Vec<PathBuf>, BenchError> {
     let files = SHAPES.iter().map(|shape| {
         let file = folder.join(format!("{}_{}.sql", shape.name, literals.as_str()));
-        std::fs::write(&file, shape.script(literals))
-            .map_err(|source| BenchError::io(format!("could not write {}", file.display()), source))?;
+        write(&file, shape.script(literals))?;
         Ok(file)
     });
     files.collect()

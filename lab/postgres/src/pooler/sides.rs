@@ -3,29 +3,41 @@
 //! Order of calls: [`standard`] or [`mixed`] lists what there is to compare, [`Side::start`] starts one of them and compares its answers
 //! with the server's own; [`super::contest`] lets them take turns.
 
-use std::path::Path;
-use std::time::Duration;
-
-use super::address::{Address, Transport, free_port, short_enough};
 use super::check::{self, Extent};
-use super::client::Client;
-use super::configuration::{self, Corun, PgBouncer, Pooler};
-use super::fixture::{Fixture, Found};
-use super::guarded::{Guarded, Signal, command};
-use super::pgbench::Protocol;
-use super::{failed, pgbouncer};
-use lab_core::contest::Gone;
-use lab_core::error::BenchError;
+use super::fixture::Fixture;
+use crate::fixture::address::Transport;
+use crate::fixture::contender::{CORUN, Contender, Front};
+use crate::fixture::pgbench::Protocol;
+use crate::fixture::{Found, pgbouncer};
+use lab_core::metric::parameters;
 use lab_core::row::Value;
 
 /// Connections to the server of every pooler, where nothing else is said.
 pub const POOL: usize = 8;
 /// What PgBouncer has when it is not told.
 const POOL_OF_PGBOUNCER: usize = 20;
-/// Longest wait for a pooler that starts.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The name of corun's processes in errors, and of its rows.
-pub const CORUN: &str = "corun";
+
+/// What corun alone is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Corun {
+    /// `off`, `on` or `auto`.
+    pub cohorts: &'static str,
+    /// `off`, `exact` or `parameterize`.
+    pub auto_prepare: &'static str,
+}
+
+impl Corun {
+    /// What it does when nothing is said.
+    pub const DEFAULT: Corun = Corun {
+        cohorts: "auto",
+        auto_prepare: "off",
+    };
+    /// What rows say of others.
+    const NONE: Corun = Corun {
+        cohorts: "none",
+        auto_prepare: "none",
+    };
+}
 
 /// What stands between clients and the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,43 +70,28 @@ pub struct Spec {
 
 /// The sides of a case in which poolers are as users have them.
 pub fn standard(fixture: &Fixture) -> Vec<Spec> {
-    let bouncer = |name: &str, program: &Found<pgbouncer::Program>, processes, pool| Spec {
+    let spec = |name: &str, kind, pool| Spec {
         name: name.to_owned(),
-        kind: Kind::PgBouncer {
-            program: program.clone(),
-            processes,
-        },
+        kind,
         pool,
     };
-    let mut all = vec![Spec {
-        name: "direct".to_owned(),
-        kind: Kind::Direct,
-        pool: 0,
-    }];
-    if fixture.peers() {
-        all.extend([
-            bouncer("pgbouncer", fixture.packaged(), 1, POOL),
-            bouncer("pgbouncer_x2", fixture.packaged(), 2, POOL),
-            bouncer("pgbouncer_pool20", fixture.packaged(), 1, POOL_OF_PGBOUNCER),
-            bouncer("pgbouncer_current", fixture.current(), 1, POOL),
-        ]);
+    let mut all = vec![spec("direct", Kind::Direct, 0)];
+    if fixture.peers {
+        for (name, program, processes, pool) in [
+            ("pgbouncer", &fixture.packaged, 1, POOL),
+            ("pgbouncer_x2", &fixture.packaged, 2, POOL),
+            ("pgbouncer_pool20", &fixture.packaged, 1, POOL_OF_PGBOUNCER),
+            ("pgbouncer_current", &fixture.current, 1, POOL),
+        ] {
+            let program = program.clone();
+            all.push(spec(name, Kind::PgBouncer { program, processes }, pool));
+        }
     }
-    if fixture.before().is_some() {
-        all.push(Spec {
-            kind: Kind::Before(Corun::DEFAULT),
-            ..corun(format!("{CORUN}_before"), Corun::DEFAULT)
-        });
+    if fixture.before.is_some() {
+        all.push(spec("corun_before", Kind::Before(Corun::DEFAULT), POOL));
     }
-    all.push(corun(CORUN.to_owned(), Corun::DEFAULT));
+    all.push(spec(CORUN, Kind::Corun(Corun::DEFAULT), POOL));
     all
-}
-
-fn corun(name: String, own: Corun) -> Spec {
-    Spec {
-        name,
-        kind: Kind::Corun(own),
-        pool: POOL,
-    }
 }
 
 /// The sides of a case of many shapes: the server, PgBouncer, and corun in all its ways, first with all of them off.
@@ -103,11 +100,14 @@ pub fn mixed(fixture: &Fixture) -> Vec<Spec> {
     let mut all: Vec<Spec> = standard(fixture).into_iter().filter(wanted).collect();
     for cohorts in ["off", "on", "auto"] {
         for auto_prepare in ["off", "exact", "parameterize"] {
-            let own = Corun {
-                cohorts,
-                auto_prepare,
-            };
-            all.push(corun(format!("{CORUN}_{cohorts}_{auto_prepare}"), own));
+            all.push(Spec {
+                name: format!("{CORUN}_{cohorts}_{auto_prepare}"),
+                kind: Kind::Corun(Corun {
+                    cohorts,
+                    auto_prepare,
+                }),
+                pool: POOL,
+            });
         }
     }
     all
@@ -125,36 +125,24 @@ impl Spec {
 
     /// What tells it from others in rows.
     pub fn parameters(&self) -> Vec<(String, Value)> {
-        let mut all = vec![
-            ("target", Value::from(self.target())),
-            ("side", Value::from(self.name.as_str())),
-        ];
-        let none = Corun {
-            cohorts: "none",
-            auto_prepare: "none",
-        };
-        let mut ways = none;
-        match &self.kind {
-            Kind::Direct => {}
+        let (ways, processes, version) = match &self.kind {
+            Kind::Direct => (Corun::NONE, None, None),
             Kind::PgBouncer { program, processes } => {
-                all.push(("processes", Value::from(*processes)));
-                if let Ok(program) = program {
-                    all.push(("version", Value::from(program.version.as_str())));
-                }
+                let version = program.as_ref().ok().map(|program| program.version.as_str());
+                (Corun::NONE, Some(*processes), version)
             }
-            Kind::Corun(own) | Kind::Before(own) => {
-                ways = *own;
-                all.push(("processes", Value::from(1usize)));
-            }
-        }
-        all.push(("cohorts", Value::from(ways.cohorts)));
-        all.push(("auto_prepare", Value::from(ways.auto_prepare)));
-        if self.pool > 0 {
-            all.push(("pool", Value::from(self.pool)));
-        }
-        all.into_iter()
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect()
+            Kind::Corun(own) | Kind::Before(own) => (*own, Some(1), None),
+        };
+        let all = [
+            ("target", Some(Value::from(self.target()))),
+            ("side", Some(Value::from(self.name.as_str()))),
+            ("processes", processes.map(Value::from)),
+            ("version", version.map(Value::from)),
+            ("cohorts", Some(Value::from(ways.cohorts))),
+            ("auto_prepare", Some(Value::from(ways.auto_prepare))),
+            ("pool", (self.pool > 0).then(|| Value::from(self.pool))),
+        ];
+        parameters(all.into_iter().filter_map(|(key, value)| Some((key, value?))))
     }
 
     /// Why it cannot take part; `None` if it can.
@@ -177,28 +165,42 @@ impl Spec {
         })
     }
 
-    /// What its failure is: ours must work, and the server may collapse under too many clients.
-    pub fn gone(&self, reason: String) -> Gone {
-        match self.kind {
-            Kind::Direct | Kind::PgBouncer { .. } | Kind::Before(_) => Gone::Unavailable(reason),
-            Kind::Corun(_) => Gone::Failed(reason),
-        }
-    }
-
     fn prepares(&self) -> bool {
-        match &self.kind {
-            Kind::PgBouncer {
-                program: Ok(program), ..
-            } => program.prepares(),
-            _ => true,
+        self.lacks(Protocol::Prepared, Transport::Tcp).is_none()
+    }
+
+    fn start(&self, fixture: &Fixture, transport: Transport) -> Contender {
+        if let Some(reason) = self.lacks(Protocol::Simple, transport) {
+            return Contender::unavailable(reason);
+        }
+        let front = Front {
+            fixture: &fixture.pg,
+            name: &format!("{}-{}", self.name, transport.as_str()),
+            server: &fixture.cluster.address.over(transport),
+            pool: self.pool,
+        };
+        let more = |own: &Corun| {
+            let Corun {
+                cohorts,
+                auto_prepare,
+            } = own;
+            format!("\n[corun]\ncohorts = \"{cohorts}\"\nauto_prepare = \"{auto_prepare}\"\n")
+        };
+        match (&self.kind, &fixture.before) {
+            (
+                Kind::PgBouncer {
+                    program: Ok(program),
+                    processes,
+                },
+                _,
+            ) => Contender::pgbouncer(&front, program, *processes),
+            (Kind::Corun(own), _) => Contender::corun(&front, &fixture.pg.corun, true, &more(own)),
+            (Kind::Before(own), Some(program)) => {
+                Contender::corun(&front, &Ok(program.clone()), false, &more(own))
+            }
+            _ => Contender::direct(front.server),
         }
     }
-}
-
-/// The processes of a side, and where they listen.
-struct Running {
-    address: Address,
-    processes: Vec<Guarded>,
 }
 
 /// A side of a comparison.
@@ -207,23 +209,18 @@ pub struct Side {
     pub spec: Spec,
     /// The first answer that was not the server's own.
     pub wrong: Option<String>,
-    running: Result<Running, Gone>,
+    /// What clients connect to.
+    pub contender: Contender,
 }
 
 impl Side {
     /// Starts it and compares its answers with the server's. What fails is kept, for its rows.
     pub fn start(spec: Spec, fixture: &Fixture, transport: Transport, values: usize) -> Side {
-        let running = match (&spec.kind, spec.lacks(Protocol::Simple, transport)) {
-            (_, Some(reason)) => Err(Gone::Unavailable(reason)),
-            (Kind::Corun(_), None) if fixture.corun().is_err() => Err(Gone::Unavailable(
-                fixture.corun().clone().err().unwrap_or_default(),
-            )),
-            _ => run(&spec, fixture, transport).map_err(|error| spec.gone(error.in_one_line())),
-        };
+        let contender = spec.start(fixture, transport);
         let mut side = Side {
             spec,
             wrong: None,
-            running,
+            contender,
         };
         side.compare(fixture, values);
         side
@@ -231,134 +228,18 @@ impl Side {
 
     /// Compares its answers with the server's own.
     pub fn compare(&mut self, fixture: &Fixture, values: usize) {
-        let Ok(running) = &self.running else { return };
+        let Ok(address) = self.contender.address() else {
+            return;
+        };
         let extent = Extent {
             values,
             prepared: self.spec.prepares(),
         };
-        match check::statements(fixture.postgres().address(), &running.address, extent) {
+        match check::statements(&fixture.cluster.address, address, extent) {
             Ok(difference) => self.wrong = self.wrong.take().or(difference),
-            Err(error) => self.running = Err(self.spec.gone(error.in_one_line())),
+            Err(error) => self.contender.give_up(&error),
         }
     }
-
-    /// Why it does not run.
-    pub fn gone(&self) -> Option<&Gone> {
-        self.running.as_ref().err()
-    }
-
-    /// Where it listens.
-    ///
-    /// # Errors
-    /// When it does not run.
-    pub fn address(&self) -> Result<&Address, BenchError> {
-        match &self.running {
-            Ok(running) => Ok(&running.address),
-            Err(_) => Err(failed(self.spec.target(), "it does not run")),
-        }
-    }
-
-    /// CPU time of its processes so far, in microseconds; `None` where nothing stands in between.
-    pub fn cpu_us(&self) -> Option<f64> {
-        self.sum(Guarded::cpu_us)
-    }
-
-    /// Resident memory of its processes, in bytes.
-    pub fn resident_bytes(&self) -> Option<f64> {
-        self.sum(|process| process.resident_bytes().map(|bytes| bytes as f64))
-    }
-
-    fn sum(&self, of: impl Fn(&Guarded) -> Option<f64>) -> Option<f64> {
-        let running = self.running.as_ref().ok()?;
-        if running.processes.is_empty() {
-            return None;
-        }
-        running.processes.iter().map(of).sum()
-    }
-
-    /// That all its processes still run.
-    ///
-    /// # Errors
-    /// When one has ended: its last words.
-    pub fn alive(&mut self) -> Result<(), BenchError> {
-        match &mut self.running {
-            Ok(running) => running.processes.iter_mut().try_for_each(Guarded::alive),
-            Err(_) => Ok(()),
-        }
-    }
-}
-
-fn run(spec: &Spec, fixture: &Fixture, transport: Transport) -> Result<Running, BenchError> {
-    let server = fixture.postgres().address().over(transport);
-    if spec.kind == Kind::Direct {
-        return Ok(Running {
-            address: server,
-            processes: Vec::new(),
-        });
-    }
-    let folder = fixture.server_folder(&format!("{}-{}", spec.name, transport.as_str()))?;
-    short_enough(&folder)?;
-    let address = Address {
-        transport,
-        folder: folder.clone(),
-        port: free_port()?,
-    };
-    let pooler = Pooler {
-        listen: address.clone(),
-        server,
-        pool: spec.pool,
-        users: folder.join("users.txt"),
-    };
-    write(&pooler.users, &configuration::users())?;
-    let processes = match &spec.kind {
-        Kind::Direct => Vec::new(),
-        Kind::PgBouncer { program, processes } => {
-            let program = program
-                .as_ref()
-                .map_err(|reason| failed(pgbouncer::PEER, reason.clone()))?;
-            let own = PgBouncer {
-                processes: *processes,
-                prepares: program.prepares(),
-            };
-            let file = folder.join("pgbouncer.ini");
-            write(&file, &configuration::pgbouncer(&pooler, own))?;
-            let start = |number: usize| {
-                let mut command = command(&program.path, fixture.account(), Signal::Terminate);
-                command.arg(&file);
-                let words = folder.join(format!("words-{number}"));
-                Guarded::start(command, pgbouncer::PEER, Signal::Terminate, words)
-            };
-            (0..*processes).map(start).collect::<Result<Vec<_>, _>>()?
-        }
-        Kind::Corun(own) | Kind::Before(own) => {
-            let before = fixture.before().filter(|_| spec.kind == Kind::Before(*own));
-            let program = before
-                .unwrap_or(fixture.corun())
-                .as_ref()
-                .map_err(|reason| failed(CORUN, reason.clone()))?;
-            let file = folder.join("corun.toml");
-            write(&file, &configuration::corun(&pooler, *own))?;
-            // Terminated, it would wait for its clients.
-            let mut command = command(program, fixture.account(), Signal::Quit);
-            command.args(["proxy", "--config"]).arg(&file);
-            let words = folder.join("words");
-            vec![Guarded::start(command, CORUN, Signal::Quit, words)?]
-        }
-    };
-    let mut running = Running { address, processes };
-    for process in &mut running.processes {
-        process.until(PATIENCE, || {
-            Client::connect(&running.address, PATIENCE)?
-                .run("select 1")
-                .map(drop)
-        })?;
-    }
-    Ok(running)
-}
-
-fn write(file: &Path, content: &str) -> Result<(), BenchError> {
-    std::fs::write(file, content)
-        .map_err(|source| BenchError::io(format!("could not write {}", file.display()), source))
 }
 
 #[cfg(test)]

@@ -1,17 +1,13 @@
-//! [`Books`]: what must hold of pgbench's tables after its transfers, so that a commit that was lost or done twice is seen.
+//! [`Transfers`]: what must hold of pgbench's tables after its transfers, so that a commit that was lost or done twice is seen.
 //!
 //! Each transfer adds one amount to an account, a teller and a branch, and writes it into the history.
 
-use super::client::Client;
+use crate::fixture::client::Client;
+use crate::fixture::tally::Tally;
 use lab_core::error::BenchError;
 
 /// The sums of balances before a turn, its history being empty.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Books {
-    accounts: i64,
-    tellers: i64,
-    branches: i64,
-}
+pub struct Transfers(Tally);
 
 /// Old versions of rows go, so that no turn finds more of them than another.
 const TIDY: [&str; 4] = [
@@ -20,58 +16,37 @@ const TIDY: [&str; 4] = [
     "vacuum pgbench_tellers",
     "vacuum pgbench_accounts",
 ];
+/// Balances that move by what is transferred.
+const BALANCES: [(&str, &str); 3] = [
+    ("accounts", "select sum(abalance) from pgbench_accounts"),
+    ("tellers", "select sum(tbalance) from pgbench_tellers"),
+    ("branches", "select sum(bbalance) from pgbench_branches"),
+];
 
-impl Books {
+impl Transfers {
     /// Empties the history, tidies up and adds up.
-    ///
-    /// # Errors
-    /// When the server fails.
-    pub fn open(client: &mut Client) -> Result<Books, BenchError> {
-        for statement in TIDY {
-            client.run(statement)?;
-        }
-        Books::read(client)
-    }
-
-    fn read(client: &mut Client) -> Result<Books, BenchError> {
-        let mut sum = |of: &str| Ok::<i64, BenchError>(client.numbers(of)?[0]);
-        Ok(Books {
-            accounts: sum("select sum(abalance) from pgbench_accounts")?,
-            tellers: sum("select sum(tbalance) from pgbench_tellers")?,
-            branches: sum("select sum(bbalance) from pgbench_branches")?,
-        })
+    pub fn open(client: &mut Client) -> Result<Transfers, BenchError> {
+        client.run_all(TIDY)?;
+        let balances = BALANCES.map(|(what, sql)| (what, sql.to_owned()));
+        Tally::open(client, balances).map(Transfers)
     }
 
     /// What does not hold after so many transfers; `None` if all does.
-    ///
-    /// # Errors
-    /// When the server fails.
-    pub fn close(self, client: &mut Client, transfers: u64) -> Result<Option<String>, BenchError> {
-        let after = Books::read(client)?;
+    pub fn close(&self, client: &mut Client, transfers: u64) -> Result<Option<String>, BenchError> {
+        let moved = self.0.moved(client)?;
         let history = client.numbers("select count(*), coalesce(sum(delta), 0) from pgbench_history")?;
-        Ok(self.wrong(after, transfers, (history[0], history[1])))
+        Ok(wrong(&moved, transfers, (history[0], history[1])))
     }
+}
 
-    fn wrong(self, after: Books, transfers: u64, (written, moved): (i64, i64)) -> Option<String> {
-        if u64::try_from(written) != Ok(transfers) {
-            return Some(format!(
-                "{transfers} transfers were answered, {written} are in the history"
-            ));
-        }
-        for (what, before, after) in [
-            ("accounts", self.accounts, after.accounts),
-            ("tellers", self.tellers, after.tellers),
-            ("branches", self.branches, after.branches),
-        ] {
-            if after - before != moved {
-                let by = after - before;
-                return Some(format!(
-                    "balances of {what} moved by {by}, the history by {moved}"
-                ));
-            }
-        }
-        None
+fn wrong(moved: &[(&str, i64)], transfers: u64, (written, sum): (i64, i64)) -> Option<String> {
+    if u64::try_from(written) != Ok(transfers) {
+        return Some(format!(
+            "{transfers} transfers were answered, {written} are in the history"
+        ));
     }
+    let (what, by) = moved.iter().find(|(_, by)| *by != sum)?;
+    Some(format!("balances of {what} moved by {by}, the history by {sum}"))
 }
 
 #[cfg(test)]
@@ -80,19 +55,11 @@ mod tests {
 
     #[test]
     fn lost_and_doubled_transfers_are_seen() {
-        let books = |sum| Books {
-            accounts: sum,
-            tellers: sum + 1,
-            branches: sum + 2,
-        };
-        assert_eq!(books(10).wrong(books(5), 3, (3, -5)), None);
-        let of = |after, transfers, history| books(10).wrong(after, transfers, history).unwrap_or_default();
-        assert!(of(books(5), 4, (3, -5)).contains("4 transfers"));
-        assert!(of(books(5), 3, (-1, -5)).contains("-1"));
-        let torn = Books {
-            tellers: 7,
-            ..books(5)
-        };
-        assert!(of(torn, 3, (3, -5)).contains("tellers"));
+        let moved = |tellers| [("accounts", -5), ("tellers", tellers), ("branches", -5)];
+        assert_eq!(wrong(&moved(-5), 3, (3, -5)), None);
+        let of = |tellers, transfers, history| wrong(&moved(tellers), transfers, history).unwrap_or_default();
+        assert!(of(-5, 4, (3, -5)).contains("4 transfers"));
+        assert!(of(-5, 3, (-1, -5)).contains("-1"));
+        assert!(of(-4, 3, (3, -5)).contains("tellers"));
     }
 }

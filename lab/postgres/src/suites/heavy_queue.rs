@@ -12,13 +12,13 @@ use corun_model::units::{Bytes, CpuId};
 use corun_topology::discover;
 use corun_topology::effective_llc::effective_llc;
 
+use crate::fixture::PgFixture;
+use crate::fixture::cluster::{Profile, Programs};
 use crate::heavy_queue::data::{self, Oracle};
 use crate::heavy_queue::keys::Keys;
 use crate::heavy_queue::sides::Setting;
 use crate::heavy_queue::sizes::{SCALE, SCALE_QUICK, Sizes};
 use crate::heavy_queue::{SUITE, cases, ceiling, estimation, sim};
-use crate::key_ranges::ground::Ground;
-use crate::pooler::postgres::{Programs, Setup};
 use corun_workloads::ssb::Ssb;
 use lab_core::error::BenchError;
 use lab_core::run::{Plan, Runner};
@@ -116,12 +116,12 @@ fn run(args: &HeavyQueueArgs, runner: &mut Runner<'_>) -> Result<(), BenchError>
             return Ok(());
         }
     };
-    let ground = Ground::new(SUITE, programs, args.program.as_deref())?;
+    let fixture = PgFixture::new(SUITE, programs, args.program.as_deref())?;
     if !selected.is_empty() {
-        measured(args, &selected, &sizes, &topology, &ground, runner)?;
+        measured(args, &selected, &sizes, &topology, &fixture, runner)?;
     }
     if !simulated.is_empty() {
-        sim::run(&ground, &simulated, args.common.quick, runner)?;
+        sim::run(&fixture, &simulated, args.common.quick, runner)?;
     }
     Ok(())
 }
@@ -132,15 +132,27 @@ fn measured(
     selected: &[&str],
     sizes: &Sizes,
     topology: &Topology,
-    ground: &Ground,
+    fixture: &PgFixture,
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
-    if let Err(reason) = ground.corun() {
+    if let Err(reason) = &fixture.corun {
         runner.progress().note(reason);
     }
-    let server = ground.server("mcc", &setup(args.common.quick))?;
+    let buffers = if args.common.quick { "128MB" } else { "4GB" };
+    // A server that has all data in its own memory, hash tables in one batch, and runs a query in one process, as the paper's did.
+    let settings = [
+        ("shared_buffers", buffers),
+        ("effective_cache_size", buffers),
+        ("work_mem", "512MB"),
+        ("random_page_cost", "1.1"),
+        ("max_parallel_workers_per_gather", "0"),
+        // Scans that start where another is would be another experiment.
+        ("synchronize_seqscans", "off"),
+    ];
+    let server = fixture.cluster("mcc", &Profile::with(&settings))?;
+    let address = &server.address;
     let ssb = Ssb::with_sizes(sizes.rows);
-    data::load(server.address(), &ssb, runner.progress())?;
+    data::load(address, &ssb, runner.progress())?;
     let mut oracle = Oracle::new(&ssb);
     if selected.contains(&estimation::CASE) {
         oracle = oracle.with_ssb(&ssb, args.common.quick, runner.progress())?;
@@ -149,8 +161,8 @@ fn measured(
     let cpus: [CpuId; 2] = [pair.main, pair.partner];
     let stage = cases::Stage {
         setting: Setting {
-            ground,
-            server: server.address(),
+            fixture,
+            server: address,
             topology,
             cache: sizes.cache,
             pool: all_cores(),
@@ -161,10 +173,8 @@ fn measured(
     };
     for &case in selected {
         match case {
-            ceiling::CASE => ceiling::run(server.address(), cpus, sizes, &oracle, args.common.quick, runner)?,
-            estimation::CASE => {
-                estimation::run(server.address(), cpus, sizes, &oracle, args.common.quick, runner)?
-            }
+            ceiling::CASE => ceiling::run(address, cpus, sizes, &oracle, args.common.quick, runner)?,
+            estimation::CASE => estimation::run(address, cpus, sizes, &oracle, args.common.quick, runner)?,
             cases::FIG6 => cases::fig6(&stage, args.common.quick, runner)?,
             cases::PLAN_CHOICE => cases::plan_choice(&stage, runner)?,
             cases::MIX => cases::mix(&stage, args.common.quick, runner)?,
@@ -173,22 +183,4 @@ fn measured(
         runner.cases_are_finished();
     }
     Ok(())
-}
-
-/// A server that has all data in its own memory, hash tables in one batch, and runs a query in one process, as the paper's did.
-fn setup(quick: bool) -> Setup {
-    let owned = str::to_owned;
-    let buffers = if quick { "128MB" } else { "4GB" };
-    Setup {
-        settings: vec![
-            ("shared_buffers", owned(buffers)),
-            ("effective_cache_size", owned(buffers)),
-            ("work_mem", owned("512MB")),
-            ("random_page_cost", owned("1.1")),
-            ("max_parallel_workers_per_gather", owned("0")),
-            // Scans that start where another is would be another experiment.
-            ("synchronize_seqscans", owned("off")),
-        ],
-        ..Setup::default()
-    }
 }

@@ -7,11 +7,12 @@ use std::path::PathBuf;
 use clap::Args;
 use corun_cli::arguments::positive_number;
 
-use crate::pooler::address::Transport;
+use crate::fixture::address::Transport;
+use crate::fixture::cluster::Programs;
+use crate::fixture::pgbench::TPS;
 use crate::pooler::case::{Case, Work, cases};
 use crate::pooler::contest::{self, Compared};
 use crate::pooler::fixture::Fixture;
-use crate::pooler::postgres::Programs;
 use crate::pooler::sides::{Side, Spec, mixed, standard};
 use crate::pooler::{SUITE, attacked, idle, rows};
 use lab_core::error::BenchError;
@@ -89,8 +90,7 @@ fn run(args: &ProxyArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
         Err(error) => {
             runner.progress().note(&error.to_string());
             for case in selected {
-                let row =
-                    Row::unavailable(SUITE, &case.name(), crate::pooler::TPS, "1/s", &error.to_string());
+                let row = Row::unavailable(SUITE, &case.name(), TPS, "1/s", &error.to_string());
                 runner.emit(row.with("target", "direct").with_all(&case.parameters()));
             }
             return Ok(());
@@ -107,9 +107,9 @@ fn run(args: &ProxyArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     runner.progress().end();
     let fixture = fixture?;
     for found in [
-        fixture.packaged().as_ref().err(),
-        fixture.current().as_ref().err(),
-        fixture.corun().as_ref().err(),
+        fixture.packaged.as_ref().err(),
+        fixture.current.as_ref().err(),
+        fixture.pg.corun.as_ref().err(),
     ] {
         if let Some(reason) = found.filter(|_| !args.no_peers) {
             runner.progress().note(reason);

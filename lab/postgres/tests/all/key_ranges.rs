@@ -5,23 +5,23 @@
 use corun_model::progress::Silent;
 use lab_core::row::{Label, Row};
 use lab_core::suite::{Common, run};
-use lab_postgres::key_ranges::ground::Ground;
+use lab_postgres::fixture::PgFixture;
+use lab_postgres::fixture::cluster::{Cluster, Profile, Programs};
+use lab_postgres::fixture::pgbench::{self, Duty, Load, Protocol, Script};
 use lab_postgres::key_ranges::tpcc::Server;
-use lab_postgres::key_ranges::tpcw::{self, answers, interactions};
-use lab_postgres::pooler::pgbench::{self, Duty, Load, Protocol, Script};
-use lab_postgres::pooler::postgres::{Postgres, Programs, Setup};
+use lab_postgres::key_ranges::tpcw::{self, answers, scripts};
 
 use corun_workloads::Naive;
 use corun_workloads::driver::{Measure, RunOptions, TpccWorkload, compare_tpcc, run_tpcc, same_tpcc_rows};
 use corun_workloads::tpcc::{self, KV_TABLES, KvTpcc, Mix, Scale};
 use lab_postgres::suites::key_ranges::KeyRangesArgs;
 
-/// A server on ground of its own; `None` where PostgreSQL is not installed.
-fn server() -> Option<(Postgres, Ground)> {
+/// A server on a fixture of its own; `None` where PostgreSQL is not installed.
+fn server() -> Option<(Cluster, PgFixture)> {
     let programs = Programs::find().ok()?;
-    let ground = Ground::new("caric", programs, None).expect("a place for servers");
-    let server = ground.server("server", &Setup::default()).expect("it starts");
-    Some((server, ground))
+    let fixture = PgFixture::new("caric", programs, None).expect("a place for servers");
+    let server = fixture.cluster("server", &Profile::default()).expect("it starts");
+    Some((server, fixture))
 }
 
 fn rows_of(case: &str) -> Vec<Row> {
@@ -38,31 +38,24 @@ fn rows_of(case: &str) -> Vec<Row> {
 
 #[test]
 fn every_interaction_runs_and_is_answered_the_same_twice() {
-    let Some((server, ground)) = server() else { return };
+    let Some((server, fixture)) = server() else { return };
     let scale = tpcw::Scale::QUICK;
-    tpcw::load(server.address(), scale, &Silent).expect("loaded");
+    tpcw::load(&server.address, scale, &Silent).expect("loaded");
     let mut client = server.client().expect("a session");
     let counted = client
         .numbers("select (select count(*) from item), (select count(*) from customer), (select count(*) from orders)")
         .expect("numbers");
     assert_eq!(counted, [1_000, 2_880, 2_592]);
-    let folder = ground.folder("scripts").expect("a folder");
-    let log = ground.folder("log").expect("a folder");
-    for (file, share) in interactions::write(&folder).expect("written") {
-        let load = Load {
-            script: Script::Weighted {
-                files: vec![(file.clone(), share)],
-                variables: interactions::variables(scale),
-            },
-            protocol: Protocol::Prepared,
-            clients: 2,
-            duty: Duty::Transactions(5),
-            reconnect: false,
-            options: String::new(),
-            grace: pgbench::GRACE,
+    let folder = fixture.folder("scripts").expect("a folder");
+    let log = fixture.folder("log").expect("a folder");
+    for (file, share) in scripts::write(&folder).expect("written") {
+        let script = Script::Weighted {
+            files: vec![(file.clone(), share)],
+            variables: scripts::variables(scale),
         };
-        let program = ground.programs().path("pgbench");
-        let turn = pgbench::run(&program, &load, server.address(), 1, &log);
+        let load = Load::new(script, Protocol::Prepared, 2, Duty::Transactions(5));
+        let program = fixture.programs.path("pgbench");
+        let turn = pgbench::run(&program, &load, &server.address, 1, &log);
         let turn = turn.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         assert_eq!(turn.transactions, 10, "{}", file.display());
     }
@@ -71,7 +64,7 @@ fn every_interaction_runs_and_is_answered_the_same_twice() {
         .numbers("select count(*), (select count(*) from order_line where ol_o_id > 2592) from orders where o_id > 2592")
         .expect("numbers");
     assert_eq!(bought, [10, 30]);
-    let address = server.address();
+    let address = &server.address;
     let differs = answers::compare(address, address, scale, 2).expect("no broken connection");
     assert_eq!(differs, None);
     let differs = answers::compare_best_sellers(address, address).expect("no broken connection");
@@ -80,9 +73,11 @@ fn every_interaction_runs_and_is_answered_the_same_twice() {
 
 #[test]
 fn postgres_answers_tpcc_as_the_naive_engine_does() {
-    let Some((server, _ground)) = server() else { return };
+    let Some((server, _fixture)) = server() else {
+        return;
+    };
     let scale = Scale::hundredth(2);
-    let postgres = Server::at(server.address());
+    let postgres = Server::at(&server.address);
     postgres.create().expect("tables");
     let naive = KvTpcc::new(Naive::new(KV_TABLES.len()));
     tpcc::load(&postgres, scale, 5, 1, &|_| ()).expect("loaded");

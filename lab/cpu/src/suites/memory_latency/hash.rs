@@ -10,11 +10,9 @@ use super::modes::{self, BI, TECHNIQUES, prefetched};
 use super::stands::{FIG6B, FIG7B, FIG9, FIG14A, FIG14B, FIG15, TABLES};
 use super::table2::Table2;
 use crate::memory_latency::contest::{Entrant, hold};
-use crate::memory_latency::counted::MACHINE_CLEARS;
 use crate::memory_latency::data::{ColumnInput, RowInput};
 use crate::memory_latency::joins::{ColumnarJoin, RowJoin};
 use crate::memory_latency::subject::Subject;
-use crate::memory_latency::{interference, misses};
 use lab_core::error::BenchError;
 use lab_core::run::Runner;
 
@@ -43,10 +41,7 @@ pub fn shape(join: &RowJoin<'_>) -> Shape {
 fn rows(pass: &Pass<'_>, table2: &mut Table2, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let (lab, sizes) = (pass.lab, pass.set_sizes());
     let independent = pass.times(FIG6B) || pass.traces(FIG7B);
-    let timed = [FIG6B, FIG14A, FIG14B, TABLES];
-    let wanted = timed.iter().any(|&stand| pass.times(stand))
-        || [FIG7B, FIG15].iter().any(|&stand| pass.traces(stand));
-    if !wanted {
+    if !pass.wants(&[FIG6B, FIG14A, FIG14B, TABLES], &[FIG7B, FIG15]) {
         return Ok(());
     }
     let inputs = pass
@@ -57,26 +52,13 @@ fn rows(pass: &Pass<'_>, table2: &mut Table2, runner: &mut Runner<'_>) -> Result
     {
         let mut join = RowJoin::paper(&inputs)?;
         let shape = shape(&join);
-        if pass.times(FIG6B) {
-            let held = lab.contest(FIG6B, &mut join, &modes::throughput(), shape, runner);
+        if let Some(held) = pass.contest(FIG6B, &mut join, &modes::throughput(), shape, runner) {
             table2.rows(&held);
         }
-        if pass.traces(FIG7B) {
-            misses::simulate(FIG7B, &mut join, &TECHNIQUES, &pass.machines, runner)?;
-            pass.census(FIG7B, &mut join, &TECHNIQUES, runner)?;
-        }
-        if pass.times(FIG14A) {
-            lab.contest(FIG14A, &mut join, &modes::by_size(&sizes), shape, runner);
-        }
-        if pass.times(FIG14B) {
-            interference::simulate(FIG14B, join.array()?, &sizes, runner)?;
-            lab.census(FIG14B, MACHINE_CLEARS, &mut join, &modes::by_size(&sizes), runner)?;
-        }
-        if pass.traces(FIG15) {
-            let modes = modes::by_size_alone(&sizes);
-            misses::simulate(FIG15, &mut join, &modes, &pass.machines, runner)?;
-            pass.census(FIG15, &mut join, &modes, runner)?;
-        }
+        pass.misses(FIG7B, &mut join, &TECHNIQUES, runner)?;
+        pass.contest(FIG14A, &mut join, &modes::by_size(&sizes), shape, runner);
+        pass.interference(FIG14B, &mut join, |join| join.array(), runner)?;
+        pass.misses(FIG15, &mut join, &modes::by_size_alone(&sizes), runner)?;
     }
     if pass.times(TABLES) {
         tables_beside(lab, &inputs[..1], runner)?;

@@ -8,12 +8,10 @@ use super::modes::{self, TECHNIQUES, prefetched};
 use super::stands::{FIG4A, FIG4B, FIG4C, FIG5_CLUSTERED, FIG5_UNCLUSTERED, FIG6A, FIG7A, TREES};
 use super::table2::Table2;
 use crate::memory_latency::contest::{Entrant, Standing, hold};
-use crate::memory_latency::counted::MACHINE_CLEARS;
 use crate::memory_latency::data::IndexInput;
 use crate::memory_latency::index::{BTreeProbe, ProbeStream, TreeProbe, tree};
 use crate::memory_latency::keys::Keys;
 use crate::memory_latency::subject::{RIGHT, Subject};
-use crate::memory_latency::{interference, misses};
 use lab_core::error::BenchError;
 use lab_core::run::{Runner, Side};
 
@@ -27,9 +25,7 @@ pub fn run(pass: &Pass<'_>, table2: &mut Table2, runner: &mut Runner<'_>) -> Res
     let (lab, sizes) = (pass.lab, pass.set_sizes());
     let independent = pass.times(FIG6A) || pass.traces(FIG7A);
     let timed = [FIG4A, FIG4B, FIG5_CLUSTERED, FIG5_UNCLUSTERED, FIG6A, TREES];
-    let wanted = timed.iter().any(|&stand| pass.times(stand))
-        || [FIG4C, FIG7A].iter().any(|&stand| pass.traces(stand));
-    if !wanted {
+    if !pass.wants(&timed, &[FIG4C, FIG7A]) {
         return Ok(());
     }
     let inputs = pass
@@ -42,28 +38,11 @@ pub fn run(pass: &Pass<'_>, table2: &mut Table2, runner: &mut Runner<'_>) -> Res
     {
         let mut clustered = TreeProbe::new(&inputs[..1], &trees[..1], ProbeStream::Clustered)?;
         let shape = shape(&clustered);
-        if pass.times(FIG4A) {
-            lab.contest(FIG4A, &mut clustered, &modes::by_size(&sizes), shape, runner);
-        }
-        if pass.times(FIG4B) {
-            interference::simulate(FIG4B, clustered.array(), &sizes, runner)?;
-            lab.census(
-                FIG4B,
-                MACHINE_CLEARS,
-                &mut clustered,
-                &modes::by_size(&sizes),
-                runner,
-            )?;
-        }
-        if pass.traces(FIG4C) {
-            let modes = modes::by_size_alone(&sizes);
-            misses::simulate(FIG4C, &mut clustered, &modes, &pass.machines, runner)?;
-            pass.census(FIG4C, &mut clustered, &modes, runner)?;
-        }
-        if pass.times(FIG5_CLUSTERED) {
-            let modes = modes::by_size_backward(&sizes);
-            lab.contest(FIG5_CLUSTERED, &mut clustered, &modes, shape, runner);
-        }
+        pass.contest(FIG4A, &mut clustered, &modes::by_size(&sizes), shape, runner);
+        pass.interference(FIG4B, &mut clustered, |clustered| Ok(clustered.array()), runner)?;
+        pass.misses(FIG4C, &mut clustered, &modes::by_size_alone(&sizes), runner)?;
+        let modes = modes::by_size_backward(&sizes);
+        pass.contest(FIG5_CLUSTERED, &mut clustered, &modes, shape, runner);
         if pass.times(TREES) {
             trees_beside(lab, &inputs[0], &mut clustered, shape, runner)?;
         }
@@ -75,15 +54,11 @@ pub fn run(pass: &Pass<'_>, table2: &mut Table2, runner: &mut Runner<'_>) -> Res
     }
     if independent {
         let mut unclustered = TreeProbe::new(&inputs, &trees, ProbeStream::Unclustered)?;
-        if pass.times(FIG6A) {
-            let shape = shape(&unclustered);
-            let held = lab.contest(FIG6A, &mut unclustered, &modes::throughput(), shape, runner);
+        let shape = shape(&unclustered);
+        if let Some(held) = pass.contest(FIG6A, &mut unclustered, &modes::throughput(), shape, runner) {
             table2.rows(&held);
         }
-        if pass.traces(FIG7A) {
-            misses::simulate(FIG7A, &mut unclustered, &TECHNIQUES, &pass.machines, runner)?;
-            pass.census(FIG7A, &mut unclustered, &TECHNIQUES, runner)?;
-        }
+        pass.misses(FIG7A, &mut unclustered, &TECHNIQUES, runner)?;
     }
     Ok(())
 }

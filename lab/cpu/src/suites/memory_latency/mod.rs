@@ -18,15 +18,17 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use corun_model::operators::mode::Mode;
 use corun_model::operators::placement::Placement;
 
-use crate::memory_latency::counted::L2_MISSES;
+use crate::memory_latency::contest::Held;
+use crate::memory_latency::counted::{L2_MISSES, MACHINE_CLEARS};
+use crate::memory_latency::interference::{self, Array};
 use crate::memory_latency::keys::Stand;
-use crate::memory_latency::misses::{Machine, Sample};
+use crate::memory_latency::misses::{self, Machine, Sample};
 use crate::memory_latency::sizes::{Extent, Sizes};
 use crate::memory_latency::subject::Subject;
-use lab::Lab;
+use lab::{Lab, Shape};
 use lab_core::error::BenchError;
-use lab_core::run::{Plan, Runner};
-use lab_core::suite::{Common, Rounds, Suite, SuiteArgs};
+use lab_core::run::Runner;
+use lab_core::suite::{Common, Rounds, Suite};
 use table2::Table2;
 
 /// Seeds of the inputs; the second is for a second independent operator.
@@ -53,14 +55,54 @@ impl Pass<'_> {
         !self.machines.is_empty() && self.lab.args.common.selects(stand.case)
     }
 
-    /// Counts the misses that were simulated, in passes that run anything.
-    fn census(
+    /// Whether any of these cases is to run: timed ones, and those of simulated misses.
+    fn wants(&self, timed: &[Stand], traced: &[Stand]) -> bool {
+        timed.iter().any(|&stand| self.times(stand)) || traced.iter().any(|&stand| self.traces(stand))
+    }
+
+    /// A contest of modes, if the case is to run.
+    fn contest(
+        &self,
+        stand: Stand,
+        subject: &mut dyn Subject,
+        modes: &[Mode],
+        shape: Shape,
+        runner: &mut Runner<'_>,
+    ) -> Option<Held> {
+        self.times(stand)
+            .then(|| self.lab.contest(stand, subject, modes, shape, runner))
+    }
+
+    /// What threads do to each other in the array of work-ahead sets, simulated and, where the machine does, counted, if the case is to
+    /// run.
+    fn interference<S: Subject>(
+        &self,
+        stand: Stand,
+        subject: &mut S,
+        array: impl FnOnce(&mut S) -> Result<Array, BenchError>,
+        runner: &mut Runner<'_>,
+    ) -> Result<(), BenchError> {
+        if !self.times(stand) {
+            return Ok(());
+        }
+        let sizes = self.set_sizes();
+        interference::simulate(stand, array(subject)?, &sizes, runner)?;
+        let modes = modes::by_size(&sizes);
+        self.lab.census(stand, MACHINE_CLEARS, subject, &modes, runner)
+    }
+
+    /// Misses, simulated and, in passes that run anything, counted, if the case is to run.
+    fn misses(
         &self,
         stand: Stand,
         subject: &mut dyn Subject,
         modes: &[Mode],
         runner: &mut Runner<'_>,
     ) -> Result<(), BenchError> {
+        if !self.traces(stand) {
+            return Ok(());
+        }
+        misses::simulate(stand, subject, modes, &self.machines, runner)?;
         match self.timed {
             true => self.lab.census(stand, L2_MISSES, subject, modes, runner),
             false => Ok(()),
@@ -102,21 +144,7 @@ pub struct MemoryLatencyArgs {
     pub paper_sizes: bool,
 }
 
-impl SuiteArgs for MemoryLatencyArgs {
-    const SUITE: Suite = Suite::MemoryLatency;
-
-    fn common(&mut self) -> &mut Common {
-        &mut self.common
-    }
-
-    fn plan(&self) -> Plan {
-        self.rounds.plan(self.common.quick)
-    }
-
-    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-        run(self, runner)
-    }
-}
+lab_core::suite_args!(MemoryLatencyArgs, MemoryLatency);
 
 /// Runs the selected cases.
 fn run(args: &MemoryLatencyArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {

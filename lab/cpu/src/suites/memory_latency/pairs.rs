@@ -11,12 +11,10 @@ use super::modes::{self, SCHEDULES, WORK_AHEAD};
 use super::stands::{DIRECT, FIG10, FIG11A, FIG11B, FIG12, FIG13, SKIPS};
 use super::{Pass, SEEDS};
 use crate::memory_latency::contest::{Entrant, Standing, hold};
-use crate::memory_latency::counted::MACHINE_CLEARS;
 use crate::memory_latency::data::PairInput;
 use crate::memory_latency::joins::IndexedPairs;
 use crate::memory_latency::keys::Keys;
 use crate::memory_latency::subject::Subject;
-use crate::memory_latency::{interference, misses};
 use lab_core::error::BenchError;
 use lab_core::row::Value;
 use lab_core::run::{Runner, Side};
@@ -42,8 +40,7 @@ fn shape(table_bytes: u64) -> Shape {
 
 fn inner(pass: &Pass<'_>, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let (lab, sizes) = (pass.lab, pass.set_sizes());
-    let timed = [FIG10, FIG11A, FIG11B, DIRECT, SKIPS];
-    if !timed.iter().any(|&stand| pass.times(stand)) && !pass.traces(FIG12) {
+    if !pass.wants(&[FIG10, FIG11A, FIG11B, DIRECT, SKIPS], &[FIG12]) {
         return Ok(());
     }
     let inputs = [PairInput::new(
@@ -54,24 +51,13 @@ fn inner(pass: &Pass<'_>, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     )?];
     let mut join = IndexedPairs::<false>::new(&inputs)?;
     let shape = shape(join.table_bytes());
-    if pass.times(FIG10) {
-        let mut modes = vec![Mode::PLAIN, Mode::staged(Threads::One, Hiding::None)];
-        modes.extend(SCHEDULES);
-        modes.extend(modes::BI_PREFETCHED);
-        lab.contest(FIG10, &mut join, &modes, shape, runner);
-    }
-    if pass.times(FIG11A) {
-        lab.contest(FIG11A, &mut join, &modes::by_size(&sizes), shape, runner);
-    }
-    if pass.times(FIG11B) {
-        interference::simulate(FIG11B, join.array()?, &sizes, runner)?;
-        lab.census(FIG11B, MACHINE_CLEARS, &mut join, &modes::by_size(&sizes), runner)?;
-    }
-    if pass.traces(FIG12) {
-        let modes = modes::by_size_alone(&sizes);
-        misses::simulate(FIG12, &mut join, &modes, &pass.machines, runner)?;
-        pass.census(FIG12, &mut join, &modes, runner)?;
-    }
+    let mut modes = vec![Mode::PLAIN, Mode::staged(Threads::One, Hiding::None)];
+    modes.extend(SCHEDULES);
+    modes.extend(modes::BI_PREFETCHED);
+    pass.contest(FIG10, &mut join, &modes, shape, runner);
+    pass.contest(FIG11A, &mut join, &modes::by_size(&sizes), shape, runner);
+    pass.interference(FIG11B, &mut join, |join| join.array(), runner)?;
+    pass.misses(FIG12, &mut join, &modes::by_size_alone(&sizes), runner)?;
     if pass.times(SKIPS) {
         skips(lab, &mut join, runner);
     }
@@ -110,23 +96,15 @@ fn skips(lab: &Lab<'_>, join: &mut IndexedPairs<'_, false>, runner: &mut Runner<
 
 /// Windows of the helper that reads the join index itself. Section A says that its parameters are hard to tune; these span what
 /// a work-ahead set of 128 lines and one of 1024 hold.
-const WINDOWS: [Window; 3] = [
+const WINDOWS: [Window; 3] = [window(8, 32), window(16, 64), window(64, 256)];
+
+const fn window(ahead: usize, pairs: usize) -> Window {
     Window {
-        ahead: 8,
-        pairs: 32,
-        check_every: 8,
-    },
-    Window {
-        ahead: 16,
-        pairs: 64,
-        check_every: 16,
-    },
-    Window {
-        ahead: 64,
-        pairs: 256,
-        check_every: 64,
-    },
-];
+        ahead,
+        pairs,
+        check_every: ahead,
+    }
+}
 
 /// The paper's set, and a helper that reads the join index itself.
 fn direct(lab: &Lab<'_>, join: &mut IndexedPairs<'_, false>, runner: &mut Runner<'_>) {

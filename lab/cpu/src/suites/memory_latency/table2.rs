@@ -23,42 +23,32 @@ struct Technique {
     cache_controlled: bool,
 }
 
+const fn technique(
+    name: &'static str,
+    mode: Mode,
+    order_kept: &'static str,
+    format_kept: bool,
+    cache_controlled: bool,
+) -> Technique {
+    Technique {
+        name,
+        mode,
+        order_kept,
+        format_kept,
+        cache_controlled,
+    }
+}
+
+const EVEN: &str = "if all tuples have as many stages";
+const GROUP: Mode = prefetched(Threads::One, Schedule::Group, 32);
+const BI_GROUP: Mode = prefetched(BI, Schedule::Group, 32);
+
 const TECHNIQUES: [Technique; 5] = [
-    Technique {
-        name: "parallel",
-        mode: plain(Threads::TwoIndependent),
-        order_kept: "yes",
-        format_kept: true,
-        cache_controlled: false,
-    },
-    Technique {
-        name: "bi_threaded",
-        mode: plain(BI),
-        order_kept: "no",
-        format_kept: false,
-        cache_controlled: false,
-    },
-    Technique {
-        name: "work_ahead_set",
-        mode: WORK_AHEAD,
-        order_kept: "if all tuples have as many stages",
-        format_kept: true,
-        cache_controlled: true,
-    },
-    Technique {
-        name: "prefetch",
-        mode: prefetched(Threads::One, Schedule::Group, 32),
-        order_kept: "if all tuples have as many stages",
-        format_kept: true,
-        cache_controlled: true,
-    },
-    Technique {
-        name: "bi_threaded_prefetch",
-        mode: prefetched(BI, Schedule::Group, 32),
-        order_kept: "no",
-        format_kept: false,
-        cache_controlled: true,
-    },
+    technique("parallel", plain(Threads::TwoIndependent), "yes", true, false),
+    technique("bi_threaded", plain(BI), "no", false, false),
+    technique("work_ahead_set", WORK_AHEAD, EVEN, true, true),
+    technique("prefetch", GROUP, EVEN, true, true),
+    technique("bi_threaded_prefetch", BI_GROUP, "no", false, true),
 ];
 
 /// Collects what the figures measured.

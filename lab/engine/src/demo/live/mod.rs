@@ -10,15 +10,13 @@
 //! Every turn has a store of its own, loaded from the same seed: transactions enter orders all the time, so that on one store
 //! for all turns each side would ask about more rows than the one before, and the ratios would say which came first.
 //!
-//! Order of calls: [`Live::new`], [`Live::play`], then [`summary::LiveSummary`], [`rows::rows`] and [`page`] on the result.
+//! Order of calls: [`Live::new`], [`Live::play`], then [`rows::rows`] on the result.
 //! [`drive`] runs a turn; [`statements`] says what is asked and when an answer is right. What it is not: a benchmark of
 //! transactions alone, or of several durabilities: `corun-lab bench oltp` is; here nothing is logged.
 
 pub mod drive;
-pub mod page;
 pub mod rows;
 pub mod statements;
-pub mod summary;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,10 +28,11 @@ use corun_model::units::CpuId;
 use corun_store::Store;
 use corun_workloads::corun::CorunTpcc;
 use corun_workloads::driver::{Measure, RunOptions, Teams, TpccWorkload};
-use corun_workloads::engine::{Durability, TxError};
+use corun_workloads::engine::Durability;
 use corun_workloads::tpcc::{self, Mix, Scale};
 use tokio::runtime::Runtime;
 
+use crate::demo::drive::{Draw, steps};
 use corun_model::progress::Progress;
 use corun_workloads::answers::fingerprint;
 use drive::{Analysis, Turn};
@@ -156,8 +155,7 @@ impl Live {
     /// # Errors
     /// More warehouses or terminals than a store takes, more CPUs than there are; a machine that does not say.
     pub fn new(options: LiveOptions) -> Result<Live, BenchError> {
-        let mut cpus = corun_topology::affinity::allowed_cpus()
-            .map_err(|error| BenchError::Machine(error.to_string()))?;
+        let mut cpus = corun_topology::affinity::allowed_cpus().map_err(BenchError::machine)?;
         let limits = [
             ("warehouses", options.warehouses, WAREHOUSES_MAX),
             ("terminals", options.terminals, TERMINALS_MAX),
@@ -218,15 +216,15 @@ impl Live {
         progress.begin(what, self.scale.rows());
         let seen = AtomicU64::new(0);
         let store = corun_workloads::corun::open(Durability::None, Path::new(""), self.options.workers)
-            .map_err(failed)?;
-        let tpcc = CorunTpcc::new(store).map_err(failed)?;
+            .map_err(BenchError::store)?;
+        let tpcc = CorunTpcc::new(store).map_err(BenchError::store)?;
         let threads = lab_core::suite::all_cores();
         tpcc::load(&tpcc, self.scale, self.options.seed, threads, &|rows| {
             // Threads may report out of order. Relaxed: the number guards nothing.
             let before = seen.fetch_max(rows, Ordering::Relaxed);
             progress.advance(rows.saturating_sub(before));
         })
-        .map_err(failed)?;
+        .map_err(BenchError::store)?;
         Ok(tpcc)
     }
 
@@ -260,8 +258,10 @@ impl Live {
                 engine: self.engine(joins, tpcc.store())?,
                 statements: Arc::clone(&self.statements),
                 clients: options.clients,
-                seed: options.seed,
-                round,
+                draw: Draw {
+                    seed: options.seed,
+                    round,
+                },
             }),
             None => None,
         };
@@ -282,18 +282,11 @@ impl Live {
             teams: side.teams(),
             ..RunOptions::default()
         };
-        progress.begin(what, drive::steps(time));
-        let (transactions, analysts) = drive::turn(
-            &self.runtime,
-            tpcc,
-            &workload,
-            &run,
-            time,
-            analysis.as_ref(),
-            progress,
-        )?;
+        progress.begin(what, steps(time));
+        let (transactions, analysts) =
+            drive::turn(&self.runtime, tpcc, &workload, &run, time, analysis, progress)?;
         progress.begin(&format!("{what} is checked"), 0);
-        let violations = tpcc::check(tpcc, self.scale).map_err(failed)?;
+        let violations = tpcc::check(tpcc, self.scale).map_err(BenchError::store)?;
         Ok(Turn {
             side,
             round,
@@ -333,8 +326,4 @@ impl Live {
         }
         Ok(closing)
     }
-}
-
-fn failed(error: TxError) -> BenchError {
-    BenchError::Store(error.to_string())
 }

@@ -1,162 +1,126 @@
-//! The live part's numbers as benchmark rows (suite `demo`, cases `live_*`).
+//! The live part's numbers as rows of suite `demo`, cases `live_*`: transactions, analytic clients, statements.
 //!
 //! `engine` is who analyses beside the transactions: `none`, `datafusion` or `corun`; so is `versus` of the ratios. `teams` is how
 //! the terminals run, `off` or `on`; the ratio of `on` has `teams off` for `versus`.
 
-use super::summary::{Analytics, LiveSummary, StatementSummary, Transactions};
-use super::{LiveResult, Side};
-use lab_core::row::Row;
+use corun_workloads::driver::Histogram;
+use lab_core::row::Value;
 use lab_core::stats::Spread;
 
-const SUITE: &str = "demo";
+use super::drive::Turn;
+use super::{LiveResult, Side};
+use crate::demo::drive::ClientRun;
+use crate::demo::mix::Class;
+use crate::demo::part::{Part, Subject, of_many};
+use crate::demo::turns::{self, Turns, control, ratios};
+
 const TRANSACTIONS: &str = "live_transactions";
 const ANALYTIC: &str = "live_analytic";
 
-/// All rows: transactions, analytic clients, statements.
-pub fn rows(result: &LiveResult, summary: &LiveSummary) -> Vec<Row> {
-    let answer_ok = summary.wrong.is_empty();
-    let mut rows = Vec::new();
-    for numbers in &summary.transactions {
-        transaction_rows(numbers, answer_ok, &mut rows);
+/// The kind of transaction whose latency is shown.
+const NEW_ORDER: &str = "new_order";
+
+impl turns::Turn for Turn {
+    type Side = Side;
+
+    fn side(&self) -> Side {
+        self.side
     }
-    for numbers in &summary.analytics {
-        analytic_rows(numbers, answer_ok, &mut rows);
+
+    fn round(&self) -> usize {
+        self.round
     }
-    for statement in &summary.statements {
-        statement_rows(statement, answer_ok, &mut rows);
+
+    fn clients(&self) -> &[ClientRun] {
+        &self.analysts
     }
+}
+
+/// The rows of a run.
+pub fn rows(result: &LiveResult) -> Part {
+    let turns = Turns(&result.turns);
     let options = &result.options;
-    rows.into_iter()
-        .map(|row| {
-            row.with("warehouses", options.warehouses)
-                .with("divisor", i64::from(options.divisor))
-                .with("terminals", options.terminals)
-                .with("workers", options.workers)
-                .with("clients", options.clients)
-                .with("partitions", options.partitions)
-                .with("seconds", options.seconds)
-        })
-        .collect()
+    let mut wrong = turns.wrong();
+    wrong.extend(result.closing.wrong.iter().cloned());
+    wrong.extend(result.turns.iter().flat_map(|turn| turn.violations.clone()));
+    let ran = [
+        ("rounds", Value::from(options.rounds)),
+        ("seed", Value::from(options.seed)),
+        ("data_rows", Value::from(result.rows as f64)),
+    ];
+    let keys = [
+        ("warehouses", Value::from(options.warehouses)),
+        ("divisor", Value::from(i64::from(options.divisor))),
+        ("terminals", Value::from(options.terminals)),
+        ("workers", Value::from(options.workers)),
+        ("clients", Value::from(options.clients)),
+        ("partitions", Value::from(options.partitions)),
+        ("seconds", Value::from(options.seconds)),
+    ];
+    let keys = keys.map(|(key, value)| (key.to_owned(), value)).to_vec();
+    let answers = turns.executions() + result.closing.answers;
+    let mut part = Part::new(answers, wrong, keys, "live_all", &ran);
+    for side in Side::ALL {
+        transaction_rows(&turns, side, &mut part);
+    }
+    let sides = [Side::Stock, Side::Corun];
+    for side in sides {
+        analytic_rows(&turns, side, &mut part);
+    }
+    for (number, statement) in result.statements.iter().enumerate() {
+        let case = format!("live_{}", statement.name);
+        let [stock, corun] = sides.map(|side| Subject::new(&case, &[("engine", side.engine())]));
+        let is_meant = |asked| asked == number;
+        let versus = Side::Stock.engine();
+        part.push_statement([&stock, &corun], versus, &turns, sides, is_meant, &[]);
+    }
+    part
 }
 
-/// A number over all rounds as a spread of itself.
-fn single(value: f64, n: usize) -> Spread {
-    Spread {
-        n,
-        min: value,
-        median: value,
-        max: value,
+fn transaction_rows(turns: &Turns<'_, Turn>, side: Side, part: &mut Part) {
+    let keys = [("engine", side.engine()), ("teams", side.teams().as_str())];
+    let subject = Subject::new(TRANSACTIONS, &keys);
+    let new_orders = |side| turns.by_round(side, |turn| turn.transactions.new_orders_per_min);
+    let mine = new_orders(side);
+    let mut latencies = Histogram::default();
+    let kinds = turns.of(side).flat_map(|turn| &turn.transactions.kinds);
+    for kind in kinds.filter(|kind| kind.kind == NEW_ORDER) {
+        latencies.merge(&kind.latencies);
     }
+    let tps = turns.by_round(side, |turn| turn.transactions.tps);
+    let retries = turns.by_round(side, |turn| turn.transactions.retried() as f64);
+    let timed = usize::try_from(latencies.count()).unwrap_or(usize::MAX);
+    let latency = |percent| (timed > 0).then(|| of_many(latencies.percentile_us(percent), timed));
+    part.push(&subject, "new_orders_per_min", "1/min", Spread::of(&mine));
+    part.push(&subject, "tps", "1/s", Spread::of(&tps));
+    part.push(&subject, "p50_us", "us", latency(50.0));
+    part.push(&subject, "p99_us", "us", latency(99.0));
+    part.push(&subject, "retries", "count", Spread::of(&retries));
+    if side != Side::Alone {
+        let versus = match side {
+            Side::Teams => "teams off",
+            _ => Side::Alone.engine(),
+        };
+        part.push_ratio(&subject, ratios(&mine, &new_orders(Side::Alone)), versus);
+    }
+    if side == Side::Corun {
+        let stock = new_orders(Side::Stock);
+        part.push_ratio(&subject, ratios(&mine, &stock), Side::Stock.engine());
+    }
+    part.push_ratio(&subject, control(&mine), side.engine());
+    part.show_rounds(&subject, "1/min", &mine);
 }
 
-fn transaction_rows(numbers: &Transactions, answer_ok: bool, rows: &mut Vec<Row>) {
-    let row = |metric: &str, unit: &str, spread: Spread| {
-        Row::measured(SUITE, TRANSACTIONS, metric, unit, spread, answer_ok)
-            .with("engine", numbers.side.engine())
-            .with("teams", numbers.side.teams().as_str())
-    };
-    let timed = usize::try_from(numbers.timed).unwrap_or(usize::MAX);
-    rows.extend(
-        numbers
-            .new_orders_per_min
-            .map(|rate| row("new_orders_per_min", "1/min", rate)),
-    );
-    rows.extend(numbers.tps.map(|rate| row("tps", "1/s", rate)));
-    for (metric, value) in [("p50_us", numbers.p50_us), ("p99_us", numbers.p99_us)] {
-        rows.extend(value.map(|value| row(metric, "us", single(value, timed))));
+fn analytic_rows(turns: &Turns<'_, Turn>, side: Side, part: &mut Part) {
+    let subject = Subject::new(ANALYTIC, &[("engine", side.engine())]);
+    part.push_clients(&subject, turns, side, Class::Analytic);
+    let rates = |side| turns.rates(side, Class::Analytic);
+    if side == Side::Corun {
+        let over_stock = ratios(&rates(side), &rates(Side::Stock));
+        part.push_ratio(&subject, over_stock, Side::Stock.engine());
     }
-    rows.extend(numbers.retries.map(|retries| row("retries", "count", retries)));
-    for (ratio, versus) in [
-        (
-            numbers.over_alone,
-            match numbers.side {
-                Side::Teams => "teams off",
-                _ => Side::Alone.engine(),
-            },
-        ),
-        (numbers.over_stock, Side::Stock.engine()),
-        (numbers.control, numbers.side.engine()),
-    ] {
-        rows.extend(ratio.map(|ratio| row("ratio", "x", ratio).versus(versus)));
-    }
-}
-
-fn analytic_rows(numbers: &Analytics, answer_ok: bool, rows: &mut Vec<Row>) {
-    let row = |metric: &str, unit: &str, spread: Spread| {
-        Row::measured(SUITE, ANALYTIC, metric, unit, spread, answer_ok).with("engine", numbers.side.engine())
-    };
-    rows.extend(numbers.rate.map(|rate| row("queries_per_s", "1/s", rate)));
-    if let Some(latency) = numbers.latency {
-        for (metric, value) in [("p50_ms", latency.p50), ("p95_ms", latency.p95)] {
-            rows.push(row(metric, "ms", single(value, numbers.executions)));
-        }
-    }
-    for (ratio, versus) in [(numbers.over_stock, Side::Stock), (numbers.control, numbers.side)] {
-        rows.extend(ratio.map(|ratio| row("ratio", "x", ratio).versus(versus.engine())));
-    }
-}
-
-fn statement_rows(statement: &StatementSummary, answer_ok: bool, rows: &mut Vec<Row>) {
-    let case = format!("live_{}", statement.name);
-    let row = |metric: &str, unit: &str, spread: Spread, side: Side| {
-        Row::measured(SUITE, &case, metric, unit, spread, answer_ok).with("engine", side.engine())
-    };
-    for (side, median) in [
-        (Side::Stock, statement.stock_ms),
-        (Side::Corun, statement.corun_ms),
-    ] {
-        rows.extend(median.map(|median| row("ms", "ms", single(median, 1), side)));
-    }
-    rows.extend(
-        statement
-            .speed_up
-            .map(|ratio| row("ratio", "x", ratio, Side::Corun).versus(Side::Stock.engine())),
-    );
+    part.push_ratio(&subject, control(&rates(side)), side.engine());
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::demo::live::summary::tests::result;
-
-    #[test]
-    fn transactions_analytics_and_statements_become_rows() {
-        let result = result();
-        let rows = rows(&result, &LiveSummary::of(&result));
-        let find = |case: &str, metric: &str, engine: &str, versus: Option<&str>| {
-            let found = rows.iter().find(|row| {
-                row.case == case
-                    && row.metric == metric
-                    && row.engine() == engine
-                    && row.versus.as_deref() == versus
-            });
-            found.and_then(Row::median)
-        };
-        assert_eq!(
-            find(TRANSACTIONS, "new_orders_per_min", "none", None),
-            Some(6000.0)
-        );
-        assert_eq!(find(TRANSACTIONS, "tps", "datafusion", None), Some(160.0));
-        assert_eq!(find(TRANSACTIONS, "ratio", "datafusion", Some("none")), Some(0.8));
-        assert_eq!(
-            find(TRANSACTIONS, "ratio", "corun", Some("datafusion")),
-            Some(1.125)
-        );
-        assert_eq!(
-            find(TRANSACTIONS, "ratio", "none", Some("none")),
-            Some(1.0),
-            "a control"
-        );
-        assert_eq!(find(TRANSACTIONS, "ratio", "none", Some("teams off")), Some(1.5));
-        assert_eq!(find(TRANSACTIONS, "retries", "corun", None), Some(3.0));
-        assert_eq!(find(ANALYTIC, "queries_per_s", "none", None), None);
-        assert_eq!(find(ANALYTIC, "p95_ms", "datafusion", None), Some(50.0));
-        assert_eq!(find(ANALYTIC, "ratio", "corun", Some("datafusion")), Some(2.0));
-        assert_eq!(find("live_order_lines", "ms", "corun", None), Some(25.0));
-        assert_eq!(find("live_payments", "ms", "corun", None), None, "never ran");
-        assert!(
-            rows.iter()
-                .all(|row| row.answer_ok == Some(true) && row.suite == "demo")
-        );
-    }
-}
+pub(in crate::demo) mod tests;

@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicBool;
 use corun_exec::csb::CsbTree;
 use corun_exec::operators::{
     ColumnJoin, ColumnSink, ColumnTable, Columns, IndexJoin, JoinIndex, KeyRid, KeyedRids, OutputRow,
-    PairSink, RidPair, Row, RowSink, Stream, TableProbe,
+    PairSink, RidPair, RowSink, Stream, TableProbe,
 };
 use corun_exec::stage::{Staged, traced};
 use corun_exec::{BuildOptions, Chunk, Codes, JoinTable, Kind, Serial};
@@ -30,9 +30,13 @@ use corun_model::operators::trace::{Access, Event};
 use corun_model::units::Bytes;
 
 use super::error::SimError;
-use super::query::{CATEGORIES, Join, Query};
+use super::query::{Join, Query};
 use super::trace::{Recorder, Role, Trace};
-use corun_workloads::numbers::{below, draw, permutation};
+use corun_workloads::numbers::permutation;
+
+mod data;
+
+use data::{Sizes, matching, members, part_rows};
 
 const LINE_BYTES: u64 = 64;
 /// Rows between two operators of a hash join: 32 KiB of joined rows.
@@ -51,11 +55,6 @@ const TABLE_ROW_BYTES: f64 = 8.0 / 0.65;
 const FILL: f64 = 0.75;
 /// Lines of a node.
 const NODE_LINES: usize = 2;
-
-/// Streams of random numbers.
-const KEYS: u64 = 1;
-const AMOUNTS: u64 = 2;
-const GROUPS: u64 = 3;
 
 /// Records a query for a shared cache of `llc` bytes. Equal arguments give equal traces.
 ///
@@ -94,15 +93,6 @@ pub fn record(query: &Query, llc: Bytes, seed: u64) -> Result<Trace, SimError> {
     recorder.finish()
 }
 
-/// What all queries are made of.
-struct Sizes {
-    /// Lines of the shared cache.
-    lines: usize,
-    /// Memory of the query's table.
-    table: Bytes,
-    seed: u64,
-}
-
 /// A query's sum, and what it should be.
 struct Answers {
     given: u64,
@@ -113,46 +103,21 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-impl Sizes {
-    fn random(&self, stream: u64, at: usize, bound: usize) -> u32 {
-        below(draw(self.seed, stream, at as u64), bound as u64) as u32
+/// Batches of rows that cover `rows`; the recorder hears when those before `warm_up` are done.
+fn batches(
+    rows: usize,
+    each: usize,
+    warm_up: usize,
+    recorder: &mut Recorder,
+    mut run: impl FnMut(Range<usize>, &mut Recorder) -> Result<(), String>,
+) -> Result<(), String> {
+    for begin in (0..rows).step_by(each) {
+        if begin >= warm_up && begin < warm_up + each {
+            recorder.warmed_up();
+        }
+        run(begin..(begin + each).min(rows), recorder)?;
     }
-
-    fn amount(&self, row: usize) -> u32 {
-        self.random(AMOUNTS, row, 10_000)
-    }
-
-    /// Rows of lineorder with keys from 1 to `keys`, and an amount first in the payload.
-    fn facts(&self, rows: usize, keys: usize) -> Vec<Row> {
-        let row = |at| Row {
-            key: 1 + self.random(KEYS, at, keys),
-            payload: std::array::from_fn(|word| if word == 0 { self.amount(at) } else { word as u32 }),
-        };
-        (0..rows).map(row).collect()
-    }
-
-    /// The same as two columns.
-    fn columns(&self, rows: usize, keys: usize) -> (Vec<u32>, Vec<u32>) {
-        let key = (0..rows).map(|at| 1 + self.random(KEYS, at, keys));
-        (key.collect(), (0..rows).map(|at| self.amount(at)).collect())
-    }
-
-    /// The keys of `count` parts in the order of the table, if that is `categories` of 25 of all parts, and how many parts there are.
-    fn parts(&self, count: usize, categories: u32) -> (Vec<u32>, usize) {
-        let all = (count * CATEGORIES as usize / categories as usize).max(count);
-        let mut keys = permutation(self.seed, all);
-        keys.truncate(count);
-        keys.iter_mut().for_each(|key| *key += 1);
-        keys.sort_unstable();
-        (keys, all)
-    }
-}
-
-/// A batch of rows, in a row of batches that cover `rows`.
-fn batches(rows: usize, each: usize) -> impl Iterator<Item = Range<usize>> {
-    (0..rows)
-        .step_by(each)
-        .map(move |begin| begin..(begin + each).min(rows))
+    Ok(())
 }
 
 /// Traces an operator as straight code.
@@ -186,32 +151,6 @@ fn build_range(memory: Range<usize>, recorder: &mut Recorder) {
             bytes: 8,
         });
     }
-}
-
-fn part_rows(keys: &[u32]) -> Vec<Row> {
-    keys.iter()
-        .map(|&key| Row {
-            key,
-            payload: [key; 15],
-        })
-        .collect()
-}
-
-/// What rows with one of `keys` of 1 to `all` amount to.
-fn matching(keys: &[u32], all: usize, fact_keys: &[u32], amounts: &[u32]) -> u64 {
-    let is_member = members(keys, all);
-    let of_members = fact_keys
-        .iter()
-        .zip(amounts)
-        .filter(|(key, _)| is_member[**key as usize]);
-    of_members.map(|(_, &amount)| u64::from(amount)).sum()
-}
-
-/// Is key `k`, from 1, one of these?
-fn members(keys: &[u32], all: usize) -> Vec<bool> {
-    let mut members = vec![false; all + 1];
-    keys.iter().for_each(|&key| members[key as usize] = true);
-    members
 }
 
 fn join_table(keys: &[u32]) -> Result<JoinTable, String> {
@@ -256,25 +195,29 @@ fn hash(sizes: &Sizes, categories: u32, recorder: &mut Recorder) -> Result<Answe
     }
     let right = matching(&keys, all, &fact_keys, &amounts);
     let mut given = 0;
-    for range in batches(fact_keys.len(), BATCH_ROWS) {
-        if range.start >= sizes.lines && range.start < sizes.lines + BATCH_ROWS {
-            recorder.warmed_up();
-        }
-        let amounts = &amounts[range.clone()];
-        let mut sink = PairSink::new(&mut pairs);
-        go(
-            &TableProbe::new(&table, &fact_keys[range]).map_err(text)?,
-            &mut sink,
-            recorder,
-        )?;
-        let found = sink.finish().map_err(text)?;
-        for pair in &pairs[..found] {
-            recorder.load(pair, size_of::<RidPair>());
-            let amount = &amounts[pair.outer as usize];
-            recorder.load(amount, size_of::<u32>());
-            given += u64::from(*amount);
-        }
-    }
+    batches(
+        fact_keys.len(),
+        BATCH_ROWS,
+        sizes.lines,
+        recorder,
+        |range, recorder| {
+            let amounts = &amounts[range.clone()];
+            let mut sink = PairSink::new(&mut pairs);
+            go(
+                &TableProbe::new(&table, &fact_keys[range]).map_err(text)?,
+                &mut sink,
+                recorder,
+            )?;
+            let found = sink.finish().map_err(text)?;
+            for pair in &pairs[..found] {
+                recorder.load(pair, size_of::<RidPair>());
+                let amount = &amounts[pair.outer as usize];
+                recorder.load(amount, size_of::<u32>());
+                given += u64::from(*amount);
+            }
+            Ok(())
+        },
+    )?;
     Ok(Answers { given, right })
 }
 
@@ -321,10 +264,7 @@ fn chained(sizes: &Sizes, categories: u32, recorder: &mut Recorder) -> Result<An
     }
     let right = matching(&keys, all, &fact_keys, &amounts);
     let mut given = 0;
-    for range in batches(rows, BATCH_ROWS) {
-        if range.start >= sizes.lines / 2 && range.start < sizes.lines / 2 + BATCH_ROWS {
-            recorder.warmed_up();
-        }
+    batches(rows, BATCH_ROWS, sizes.lines / 2, recorder, |range, recorder| {
         let [key, amount, other] = [&fact_keys, &amounts, &others].map(|column| &column[range.clone()]);
         let stream = Stream::clustered(key.len()).map_err(text)?;
         let probe = Columns::new(key, amount, other).map_err(text)?;
@@ -333,7 +273,8 @@ fn chained(sizes: &Sizes, categories: u32, recorder: &mut Recorder) -> Result<An
         go(&join, &mut sink, recorder)?;
         let joined = sink.finish().map_err(text)?;
         given += sum(&batch[1][..joined], |amount| amount, recorder);
-    }
+        Ok(())
+    })?;
     Ok(Answers { given, right })
 }
 
@@ -366,23 +307,27 @@ fn index(sizes: &Sizes, recorder: &mut Recorder) -> Result<Answers, String> {
     let of_members = facts.iter().filter(|fact| is_member[fact.key as usize]);
     let right = of_members.map(|fact| u64::from(fact.payload[0])).sum();
     let mut given = 0;
-    for range in batches(outer.len(), OUTER_ROWS) {
-        if range.start >= lookups / 3 && range.start < lookups / 3 + OUTER_ROWS {
-            recorder.warmed_up();
-        }
-        let mut sink = PairSink::new(&mut pairs);
-        go(
-            &IndexJoin::new(&tree, KeyedRids(&outer[range])),
-            &mut sink,
-            recorder,
-        )?;
-        let found = sink.finish().map_err(text)?;
-        let join = JoinIndex::inner(&pairs[..found], &part_rows, &facts).map_err(text)?;
-        let mut sink = RowSink::new(&mut batch);
-        go(&join, &mut sink, recorder)?;
-        let joined = sink.finish().map_err(text)?;
-        given += sum(&batch[..joined], |row| &row.right.payload[0], recorder);
-    }
+    batches(
+        outer.len(),
+        OUTER_ROWS,
+        lookups / 3,
+        recorder,
+        |range, recorder| {
+            let mut sink = PairSink::new(&mut pairs);
+            go(
+                &IndexJoin::new(&tree, KeyedRids(&outer[range])),
+                &mut sink,
+                recorder,
+            )?;
+            let found = sink.finish().map_err(text)?;
+            let join = JoinIndex::inner(&pairs[..found], &part_rows, &facts).map_err(text)?;
+            let mut sink = RowSink::new(&mut batch);
+            go(&join, &mut sink, recorder)?;
+            let joined = sink.finish().map_err(text)?;
+            given += sum(&batch[..joined], |row| &row.right.payload[0], recorder);
+            Ok(())
+        },
+    )?;
     Ok(Answers { given, right })
 }
 
@@ -409,7 +354,7 @@ fn aggregate(sizes: &Sizes, recorder: &mut Recorder) -> Result<Answers, String> 
             recorder.warmed_up();
         }
         recorder.load(&fact.payload[0], size_of::<u32>());
-        let group = sizes.random(GROUPS, at, groups.len()) as usize;
+        let group = sizes.group(at, groups.len());
         recorder.load(&groups[group], size_of::<u64>());
         recorder.touch(Access::Store, &groups[group], size_of::<u64>());
         groups[group] += u64::from(fact.payload[0]);

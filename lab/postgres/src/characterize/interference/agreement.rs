@@ -71,9 +71,6 @@ impl AgreementPlan {
 /// Measures this machine both ways: two rows of `effective_llc_bytes`, which say whether they agree. Takes some twenty seconds.
 ///
 /// Where no other CPU shares the last-level cache, or one of the two finds no knee, its row is unavailable and says why.
-///
-/// # Errors
-/// When memory or a CPU cannot be had.
 pub fn agreement(
     topology: &Topology,
     plan: &AgreementPlan,
@@ -95,9 +92,6 @@ pub fn agreement(
 }
 
 /// The same on a given machine beside a given polluter, real or simulated.
-///
-/// # Errors
-/// As [`agreement`].
 pub fn agreement_beside(
     machine: &mut dyn Machine,
     polluter: &mut dyn Pollute,

@@ -5,7 +5,7 @@
 //!             └─▶ settings, once and k times ──▶ [ valgrind [ postgres --single ] ] ──▶ that, and k executions ──────────────┴▶ difference / k
 //! ```
 //!
-//! Order of calls: [`prepare`] whatever smaller tables the statements need, [`simulate`] the statements. Each statement is executed once
+//! Order of calls: [`simulate`], once there are whatever smaller tables the statements need. Each statement is executed once
 //! more than it counts, so that catalogs, buffers and simulated caches are warm, as the paper's are by a query before. Cachegrind gives
 //! instructions, misses and branches for each [`Shape`] of caches; callgrind, for the first shape, the same by function, with the file of code
 //! each is from, and which lines of code are executed. [`rows`] turns both into rows.
@@ -17,7 +17,6 @@
 //! A server must not run on the data folder meanwhile; that is checked. Not here: the workloads themselves, measured runs.
 
 mod rows;
-mod run;
 mod shape;
 
 use std::path::{Path, PathBuf};
@@ -26,16 +25,17 @@ use std::time::{Duration, Instant};
 use corun_cachesim::cachegrind::Profile;
 use corun_cachesim::callgrind::Executed;
 
-use crate::key_ranges_simulated::backend::{valgrind, values};
-use crate::pooler::account::Account;
-use crate::pooler::postgres::Programs;
+use crate::fixture;
+use crate::fixture::account::Account;
+use crate::fixture::cluster::Programs;
+use crate::traced::counted::CountedBackend;
+use crate::traced::{PEER, valgrind, values};
 use corun_model::progress::Progress;
 use lab_core::error::BenchError;
 use lab_core::row::Row;
 
 pub use rows::{Found, SERVER, rows};
-pub use run::Backend;
-pub use shape::{Geometry, Shape};
+pub use shape::Shape;
 
 /// Rows of the table that scans and joins read when simulated, a tenth of the measured one's. PostgreSQL 15 on two virtual cores of Zen 4:
 /// starting takes 3 s under cachegrind, one uSS over 100,000 rows 0.5 s, one uNJ 4 s, one uTPC-C over 1,000,000 rows 0.03 s; all three
@@ -45,34 +45,20 @@ pub const TABLE_ROWS: u64 = 100_000;
 pub const EXECUTIONS_SHORT: usize = 10;
 /// See [`EXECUTIONS_SHORT`].
 pub const EXECUTIONS_LONG: usize = 1;
-/// The name of what runs, in errors.
-const PEER: &str = "postgres under valgrind";
 /// Most statements of one call.
 const STATEMENTS_MAX: usize = 100;
 /// Most executions of a statement that are counted.
 const EXECUTIONS_MAX: usize = 10_000;
 
-/// What a statement's answer has to be.
+/// What a statement must leave: a query asked afterwards gives these values in this column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Expect {
-    /// Nobody knows: all executions must give the same.
-    Same,
-    /// Each execution gives these values in this column.
-    Answer {
-        /// The column's name.
-        column: String,
-        /// Its values, in order.
-        values: Vec<String>,
-    },
-    /// The statement writes: a query asked afterwards gives these values in this column.
-    Left {
-        /// The query.
-        sql: String,
-        /// The column's name.
-        column: String,
-        /// Its values, in order.
-        values: Vec<String>,
-    },
+pub struct Expect {
+    /// The query.
+    pub sql: String,
+    /// The column's name.
+    pub column: String,
+    /// Its values, in order.
+    pub values: Vec<String>,
 }
 
 /// A statement to simulate.
@@ -84,9 +70,9 @@ pub struct Statement {
     pub settings: Vec<(String, String)>,
     /// Statements that make things ready before each simulated run, themselves not simulated, such as emptying the table it writes to.
     pub before: Vec<String>,
-    /// The statement.
+    /// The statement, which writes.
     pub sql: String,
-    /// Its answer.
+    /// What it leaves.
     pub expect: Expect,
     /// How many executions are counted, besides the one that warms up.
     pub executions: usize,
@@ -109,22 +95,6 @@ pub struct Options {
     pub run_within: Duration,
 }
 
-/// Runs statements natively, in order, in the stand-alone backend: to make smaller copies of tables, with their indexes.
-///
-/// # Errors
-/// When a server runs on the data folder, the backend cannot be started, or a statement fails.
-pub fn prepare(
-    programs: &Programs,
-    data: &Path,
-    account: Option<Account>,
-    database: &str,
-    scratch: &Path,
-    statements: &[String],
-) -> Result<(), BenchError> {
-    let backend = Backend::new(programs, data, account, database, scratch)?;
-    backend.native(statements).map(drop)
-}
-
 /// Simulates each statement under each shape of caches: rows of the cases `misses`, `mix`, `functions`, `footprint` and `resources`.
 ///
 /// Whatever the time did not suffice for becomes a row without number that says so.
@@ -135,7 +105,6 @@ pub fn simulate(
     programs: &Programs,
     data: &Path,
     account: Option<Account>,
-    database: &str,
     statements: &[Statement],
     options: &Options,
     progress: &dyn Progress,
@@ -157,8 +126,7 @@ pub fn simulate(
             return Err(BenchError::BadArgument(wrong));
         }
     }
-    let backend =
-        Backend::new(programs, data, account, database, &options.scratch)?.within(options.run_within);
+    let backend = CountedBackend::new(programs, data, account, &options.scratch)?.within(options.run_within);
     let runs = statements.len() * (options.shapes.len() + 1);
     progress.begin("simulating PostgreSQL", runs as u64);
     let began = Instant::now();
@@ -193,7 +161,7 @@ pub fn simulate(
 
 impl Found {
     /// Runs it under cachegrind, warm-up only and in full, and keeps the difference.
-    fn cachegrind(&mut self, backend: &Backend, shape: &Shape) -> Result<(), BenchError> {
+    fn cachegrind(&mut self, backend: &CountedBackend, shape: &Shape) -> Result<(), BenchError> {
         let read = |text: &str| Profile::parse(text).map_err(|error| failed(error.to_string()));
         let (warm, full) = self.pair(backend, "cachegrind", &shape.arguments(), &read)?;
         let profile = full.less(&warm).map_err(|error| failed(error.to_string()))?;
@@ -202,7 +170,7 @@ impl Found {
     }
 
     /// The same under callgrind, which keeps both runs.
-    fn callgrind(&mut self, backend: &Backend, shape: &Shape) -> Result<(), BenchError> {
+    fn callgrind(&mut self, backend: &CountedBackend, shape: &Shape) -> Result<(), BenchError> {
         let read = |text: &str| Executed::parse(text).map_err(|error| failed(error.to_string()));
         let mut arguments = shape.arguments();
         let by_instruction = ["--dump-instr=yes", "--compress-strings=no", "--compress-pos=no"];
@@ -214,7 +182,7 @@ impl Found {
 
     fn pair<T>(
         &mut self,
-        backend: &Backend,
+        backend: &CountedBackend,
         tool: &str,
         arguments: &[String],
         read: &dyn Fn(&str) -> Result<T, BenchError>,
@@ -225,12 +193,17 @@ impl Found {
             .iter()
             .map(|(name, value)| format!("set {name} to {value}"));
         let mut texts: Vec<String> = settings.collect();
-        let first = texts.len();
         texts.push(statement.sql.clone());
         let mut run = |texts: &[String]| {
             backend.native(&statement.before)?;
-            let (output, answers) = backend.under(tool, arguments, texts)?;
-            self.answer_ok &= answered(backend, &statement.expect, &answers[first..])?;
+            let (output, _) = backend.under(tool, arguments, texts)?;
+            let Expect {
+                sql,
+                column,
+                values: wanted,
+            } = &statement.expect;
+            let left = backend.native(std::slice::from_ref(sql))?;
+            self.answer_ok &= left.iter().all(|answer| values(answer, column) == *wanted);
             read(&output)
         };
         // Once natively: the first reader of new rows notes in them that they are visible, which no later one does.
@@ -241,28 +214,6 @@ impl Found {
     }
 }
 
-/// Whether the executions' answers are what is expected.
-fn answered(backend: &Backend, expect: &Expect, answers: &[String]) -> Result<bool, BenchError> {
-    Ok(match expect {
-        Expect::Same => answers.windows(2).all(|pair| pair[0] == pair[1]),
-        Expect::Answer {
-            column,
-            values: expected,
-        } => answers.iter().all(|answer| values(answer, column) == *expected),
-        Expect::Left {
-            sql,
-            column,
-            values: expected,
-        } => {
-            let answers = backend.native(std::slice::from_ref(sql))?;
-            answers.iter().all(|answer| values(answer, column) == *expected)
-        }
-    })
-}
-
 fn failed(reason: impl Into<String>) -> BenchError {
-    BenchError::Peer {
-        peer: PEER,
-        reason: reason.into(),
-    }
+    fixture::failed(PEER, reason)
 }

@@ -7,7 +7,7 @@ use corun_cachesim::cachegrind::{Counts, Event, Profile};
 use corun_cachesim::callgrind::{Executed, Function};
 
 use super::Statement;
-use super::shape::Shape;
+use super::shape::{Shape, written};
 use crate::characterize::SUITE;
 use lab_core::row::Row;
 use lab_core::stats::Spread;
@@ -124,40 +124,26 @@ impl Maker<'_> {
 
     fn misses(&self, shape: &Shape, profile: &Profile) -> Vec<Row> {
         let total = profile.total();
+        let [l1d, last, l1i] = [shape.l1d, shape.last, shape.l1i].map(written);
         let rates = [
-            (
-                "l1d_load_miss_percent",
-                total.l1d_load_miss_percent(),
-                shape.l1d.to_string(),
-            ),
-            (
-                "l2_load_miss_percent",
-                total.last_load_miss_percent(),
-                shape.last.to_string(),
-            ),
-            (
-                "l1i_miss_percent",
-                total.l1i_miss_percent(),
-                shape.l1i.to_string(),
-            ),
+            ("l1d_load_miss_percent", total.l1d_load_miss_percent(), l1d),
+            ("l2_load_miss_percent", total.last_load_miss_percent(), last),
+            ("l1i_miss_percent", total.l1i_miss_percent(), l1i),
             (
                 "branch_mispredict_percent",
                 total.branch_mispredict_percent(),
                 "none".to_owned(),
             ),
         ];
-        rates
-            .into_iter()
-            .filter_map(|(metric, percent, cache)| {
-                let row = self.simulated("misses", metric, "%", percent?);
-                Some(
-                    row.with("cache", cache)
-                        .with("scaled", false)
-                        .with("platform", shape.platform.as_str())
-                        .with("note", shape.note.as_str()),
-                )
-            })
-            .collect()
+        let row = |(metric, percent, cache): (&str, Option<f64>, String)| {
+            let row = self.simulated("misses", metric, "%", percent?);
+            let row = row.with("cache", cache).with("scaled", false);
+            Some(
+                row.with("platform", shape.platform.as_str())
+                    .with("note", shape.note.as_str()),
+            )
+        };
+        rates.into_iter().filter_map(row).collect()
     }
 
     fn mix(&self, total: &Counts) -> Vec<Row> {
@@ -303,7 +289,11 @@ mod tests {
             settings: Vec::new(),
             before: Vec::new(),
             sql: "select 1".to_owned(),
-            expect: Expect::Same,
+            expect: Expect {
+                sql: String::new(),
+                column: String::new(),
+                values: Vec::new(),
+            },
             executions: 2,
             table_rows: 1000,
         }

@@ -1,5 +1,6 @@
 //! [`Shape`]: the caches that cachegrind simulates: this machine's, or as near to the paper's as two levels get.
 
+use corun_cachesim::Geometry;
 use corun_model::topology::{Cache, CacheKind, Topology};
 use corun_model::units::{Bytes, Ways};
 
@@ -7,48 +8,29 @@ use corun_model::units::{Bytes, Ways};
 const UNKNOWN_L1: (Bytes, u32) = (Bytes::kib(32), 8);
 const UNKNOWN_L2: (Bytes, u32) = (Bytes::mib(1), 16);
 const LINE: Bytes = Bytes(64);
-/// Most sets that are simulated: 16 GiB of a cache with one way.
-const SETS_MAX: u64 = 1 << 28;
+/// Most lines that are simulated: 16 GiB.
+const LINES_MAX: u64 = 1 << 28;
 
-/// Size and shape of one cache, of lines of 64 bytes; the number of sets is a power of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
-    sets: u64,
-    ways: Ways,
+/// A cache of this size in lines of 64 bytes, or the largest below it with a number of sets that cachegrind takes, a power of two.
+fn nearest(bytes: Bytes, ways: u32) -> Geometry {
+    let ways = ways.max(1);
+    let sets = (bytes.0 / (LINE.0 * u64::from(ways))).clamp(1, LINES_MAX / u64::from(ways));
+    let sets = match sets.is_power_of_two() {
+        true => sets,
+        false => sets.next_power_of_two() / 2,
+    };
+    let size = Bytes(sets * u64::from(ways) * LINE.0);
+    Geometry::new(size, Ways(ways), LINE).expect("a whole number of sets, and not too many")
 }
 
-impl Geometry {
-    /// Capacity.
-    pub fn size(self) -> Bytes {
-        Bytes(self.sets * u64::from(self.ways.0) * LINE.0)
-    }
-
-    /// Of this size, or the largest below it with a number of sets that cachegrind takes; whether it is exact.
-    fn nearest(bytes: Bytes, ways: u32) -> (Geometry, bool) {
-        let ways = ways.max(1);
-        let sets = (bytes.0 / (LINE.0 * u64::from(ways))).clamp(1, SETS_MAX);
-        let sets = match sets.is_power_of_two() {
-            true => sets,
-            false => sets.next_power_of_two() / 2,
-        };
-        let geometry = Geometry {
-            sets,
-            ways: Ways(ways),
-        };
-        (geometry, geometry.size() == bytes)
-    }
-}
-
-impl std::fmt::Display for Geometry {
-    /// Size, ways and line: `32k/8/64`.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let bytes = self.size().0;
-        let size = match bytes.is_multiple_of(1024) {
-            true => format!("{}k", bytes / 1024),
-            false => bytes.to_string(),
-        };
-        write!(f, "{size}/{}/{}", self.ways.0, LINE.0)
-    }
+/// Size, ways and line: `32k/8/64`.
+pub(super) fn written(geometry: Geometry) -> String {
+    let bytes = geometry.size().0;
+    let size = match bytes.is_multiple_of(1024) {
+        true => format!("{}k", bytes / 1024),
+        false => bytes.to_string(),
+    };
+    format!("{size}/{}/{}", geometry.ways().0, LINE.0)
 }
 
 /// First-level caches and a last level.
@@ -81,9 +63,9 @@ impl Shape {
             let (bytes, ways) = cache
                 .and_then(|cache| Some((cache.size, cache.ways?.0)))
                 .unwrap_or(unknown);
-            let (geometry, exact) = Geometry::nearest(bytes, ways);
-            if cache.is_none() || !exact {
-                changed.push(format!("{name} as {geometry}"));
+            let geometry = nearest(bytes, ways);
+            if cache.is_none() || geometry.size() != bytes {
+                changed.push(format!("{name} as {}", written(geometry)));
             }
             geometry
         };
@@ -109,9 +91,9 @@ impl Shape {
     pub fn paper() -> Shape {
         Shape {
             platform: "paper".to_owned(),
-            l1i: Geometry::nearest(Bytes::kib(32), 8).0,
-            l1d: Geometry::nearest(Bytes::kib(64), 8).0,
-            last: Geometry::nearest(Bytes::mib(2), 8).0,
+            l1i: nearest(Bytes::kib(32), 8),
+            l1d: nearest(Bytes::kib(64), 8),
+            last: nearest(Bytes::mib(2), 8),
             note: "the trace cache of 12 K micro-operations is simulated as 32 KiB of instructions"
                 .to_owned(),
         }
@@ -120,7 +102,7 @@ impl Shape {
     /// Cachegrind's arguments.
     pub(super) fn arguments(&self) -> Vec<String> {
         let argument = |name: &str, geometry: Geometry| {
-            format!("--{name}={},{},{}", geometry.size().0, geometry.ways.0, LINE.0)
+            format!("--{name}={},{},{}", geometry.size().0, geometry.ways().0, LINE.0)
         };
         vec![
             "--cache-sim=yes".to_owned(),
@@ -146,11 +128,15 @@ mod tests {
             (Bytes::mib(3), 8, "2048k/8/64", false),
             (Bytes(0), 0, "64/1/64", false),
         ] {
-            let (geometry, is_exact) = Geometry::nearest(bytes, ways);
-            assert_eq!((geometry.to_string().as_str(), is_exact), (expected, exact));
-            assert!(geometry.sets.is_power_of_two());
+            let geometry = nearest(bytes, ways);
+            assert_eq!(
+                (written(geometry).as_str(), geometry.size() == bytes),
+                (expected, exact)
+            );
+            let sets = geometry.size().0 / (LINE.0 * u64::from(geometry.ways().0));
+            assert!(sets.is_power_of_two());
         }
-        assert!(!Geometry::nearest(Bytes(u64::MAX), 1).1);
+        assert_ne!(nearest(Bytes(u64::MAX), 1).size(), Bytes(u64::MAX));
     }
 
     #[test]

@@ -12,17 +12,18 @@ use super::super::keys::footprint;
 use super::super::query::{Form, Query, hash_bytes};
 use super::super::sizes::Sizes;
 use super::tpch;
-use crate::key_ranges::ground::Ground;
-use crate::pooler::failed;
-use crate::pooler::guarded::{Guarded, Signal, command, last_line};
-use crate::pooler::postgres::{Postgres, Setup};
+use crate::fixture::PgFixture;
+use crate::fixture::cluster::Profile;
 use corun_model::progress::Progress;
 use corun_workloads::ssb::Ssb;
 use lab_core::error::BenchError;
 
-const PEER: &str = "postgres";
-/// Longest wait for a server to end.
-const END_WITHIN: std::time::Duration = std::time::Duration::from_secs(60);
+/// Everything in memory, tables in one batch.
+const SETTINGS: &[(&str, &str)] = &[
+    ("shared_buffers", "128MB"),
+    ("work_mem", "512MB"),
+    ("max_parallel_workers_per_gather", "0"),
+];
 /// Hash bytes over `C` of the hash joins: the paper's strong ones, PLQ_6, PLQ_11, PLQ_24 and a weak one.
 const HASH_OVER_CACHE: [f64; 5] = [0.2, 0.57, 1.03, 2.2, 4.0];
 /// The same of the hash join that an index join of that `k` goes with.
@@ -62,25 +63,22 @@ fn queries(sizes: &Sizes, oracle: &Oracle) -> Vec<Query> {
 }
 
 /// Makes the tables. `with_ssb` says whether SSB's queries are wanted; TPC-H's are at scale factor `tpch`, if any.
-///
-/// # Errors
-/// When a server cannot be set up or refuses.
 pub fn make(
-    ground: &Ground,
+    fixture: &PgFixture,
     sizes: &Sizes,
     with_ssb: bool,
     tpch: Option<f64>,
     quick: bool,
     progress: &dyn Progress,
 ) -> Result<Made, BenchError> {
-    let folder = ground.server_folder("sim")?;
-    let server = Postgres::start_as(ground.programs(), &folder, ground.account(), &setup())?;
+    let server = fixture.cluster("sim", &Profile::with(SETTINGS))?;
+    let address = server.address.clone();
     let mut asked = Vec::new();
     if with_ssb {
         let ssb = Ssb::with_sizes(sizes.rows);
-        load(server.address(), &ssb, progress)?;
+        load(&address, &ssb, progress)?;
         let oracle = Oracle::new(&ssb);
-        let mut backend = Backend::start(server.address(), None)?;
+        let mut backend = Backend::start(&address, None)?;
         for query in queries(sizes, &oracle) {
             let footprint = footprint(&hash_bytes(&mut backend, &query)?);
             asked.push(Asked {
@@ -91,39 +89,14 @@ pub fn make(
         }
     }
     let tpch = match tpch {
-        Some(scale_factor) => tpch::load(server.address(), scale_factor, quick, progress)?,
+        Some(scale_factor) => tpch::load(&address, scale_factor, quick, progress)?,
         None => Vec::new(),
     };
     // A clean end: nothing is left to be recovered under valgrind.
-    let data = folder.join("data");
-    let words = folder.join("stop.log");
-    let mut stop = command(
-        ground.programs().path("pg_ctl"),
-        ground.account(),
-        Signal::Terminate,
-    );
-    stop.args(["stop", "--mode", "fast", "--wait", "--pgdata"])
-        .arg(&data);
-    let status = Guarded::start(stop, PEER, Signal::Terminate, words.clone())?.wait(END_WITHIN)?;
-    if !status.success() {
-        return Err(failed(PEER, format!("does not end: {}", last_line(&words))));
-    }
-    drop(server);
+    server.stop(&fixture.programs, fixture.account)?;
     Ok(Made {
-        folder: data,
+        folder: address.folder.join("data"),
         ssb: asked,
         tpch,
     })
-}
-
-fn setup() -> Setup {
-    let owned = str::to_owned;
-    Setup {
-        settings: vec![
-            ("shared_buffers", owned("128MB")),
-            ("work_mem", owned("512MB")),
-            ("max_parallel_workers_per_gather", owned("0")),
-        ],
-        ..Setup::default()
-    }
 }

@@ -4,18 +4,16 @@
 
 use corun_model::units::Bytes;
 
-use super::super::SUITE;
 use super::super::keys::{ALONE, Keys, SLOWDOWN};
 use super::super::sizes::Sizes;
 use super::lab::{Lab, Ran, Traced};
 use super::platform::{Platform, lowest};
 use super::tpch::{self, Counted};
 use super::{PAIRS, TPCH, WAYS};
-use crate::characterize::simulated::Backend;
+use crate::traced::counted::CountedBackend;
 use lab_core::error::BenchError;
-use lab_core::row::{Row, Value};
+use lab_core::row::Value;
 use lab_core::run::Runner;
-use lab_core::stats::Spread;
 
 /// Part of the accesses to the last level that missed, percent.
 pub const MISS_RATE: &str = "miss_rate";
@@ -67,11 +65,9 @@ pub fn put(
     paper: Option<f64>,
     runner: &mut Runner<'_>,
 ) {
-    let Some(spread) = Spread::of(&[value]) else {
+    let Some(mut row) = keys.simulated(metric, unit, value) else {
         return;
     };
-    // A wrong answer leaves no trace that could be simulated.
-    let mut row = keys.put(Row::simulated(SUITE, keys.case, metric, unit, spread, true));
     for (name, value) in more {
         row = row.with(name, value.clone());
     }
@@ -101,9 +97,6 @@ fn size(query: &Traced) -> (&'static str, Value) {
 }
 
 /// Figures 1 and 4: alone, beside itself, beside the weak index join (index joins: the weak hash join), beside a scan.
-///
-/// # Errors
-/// When a simulation is refused.
 pub fn pairs(
     lab: &Lab,
     traced: &[Traced],
@@ -131,27 +124,13 @@ pub fn pairs(
             _ => None,
         };
         let own = keys(PAIRS, figure(ALONE), query, ALONE, &lab.platform);
-        put(
-            &own,
-            ("ms", "ms", alone.seconds * 1e3),
-            &[size(query)],
-            None,
-            runner,
-        );
-        put(
-            &own,
-            (CPI, "cycles", alone.cycles_per_instruction),
-            &[size(query)],
-            None,
-            runner,
-        );
-        put(
-            &own,
-            (MISS_RATE, "percent", alone.miss_rate * 100.0),
-            &[size(query)],
-            paper_alone,
-            runner,
-        );
+        for (value, paper) in [
+            (("ms", "ms", alone.seconds * 1e3), None),
+            ((CPI, "cycles", alone.cycles_per_instruction), None),
+            ((MISS_RATE, "percent", alone.miss_rate * 100.0), paper_alone),
+        ] {
+            put(&own, value, &[size(query)], paper, runner);
+        }
         let weak = if query.name.starts_with("index") {
             cast.weak_hash
         } else {
@@ -194,26 +173,13 @@ fn emit(
 ) {
     let mut all = vec![size(query)];
     all.extend_from_slice(more);
-    put(
-        keys,
-        (SLOWDOWN, "x", ran.seconds / alone.seconds),
-        &all,
-        paper[0],
-        runner,
-    );
-    put(
-        keys,
-        (MISS_RATE, "percent", ran.miss_rate * 100.0),
-        &all,
-        paper[1],
-        runner,
-    );
+    let slowdown = (SLOWDOWN, "x", ran.seconds / alone.seconds);
+    let miss_rate = (MISS_RATE, "percent", ran.miss_rate * 100.0);
+    put(keys, slowdown, &all, paper[0], runner);
+    put(keys, miss_rate, &all, paper[1], runner);
 }
 
 /// Figure 5 and Table 2: the moderate hash join beside a weak query that fills fewer and fewer ways.
-///
-/// # Errors
-/// When a simulation is refused.
 pub fn ways(lab: &Lab, cast: &Cast<'_>, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let all = lab.platform.ways();
     runner
@@ -260,7 +226,7 @@ fn paper_fig5(by_index: bool, ways: u32, all: u32) -> [Option<f64>; 2] {
 /// # Errors
 /// When valgrind or PostgreSQL fail, or an answer is wrong.
 pub fn tpch(
-    backend: &Backend,
+    backend: &CountedBackend,
     platform: &Platform,
     asked: &[tpch::Asked],
     quick: bool,
@@ -282,32 +248,19 @@ pub fn tpch(
                 ..Keys::new(TPCH, "fig2", cache)
             };
             let paper = paper.filter(|_| query.name == "tpch_q9");
+            let scale = if quick { tpch::SCALE_QUICK } else { tpch::SCALE };
             let mut more = vec![
-                (
-                    "scale_factor",
-                    Value::from(if quick { tpch::SCALE_QUICK } else { tpch::SCALE }),
-                ),
+                ("scale_factor", Value::from(scale)),
                 ("simulator", Value::from("cachegrind")),
             ];
             if !query.paper_kind.is_empty() {
                 more.push(("paper_kind", Value::from(query.paper_kind)));
             }
+            let [miss_rate, cycles] = paper.map_or([None; 2], |paper| paper.map(Some));
             let percent = 100.0 * counted.miss_rate();
-            put(
-                &keys,
-                (MISS_RATE, "percent", percent),
-                &more,
-                paper.map(|paper| paper[0]),
-                runner,
-            );
-            let cycles = counted.cycles_per_instruction(platform);
-            put(
-                &keys,
-                (CPI, "cycles", cycles),
-                &more,
-                paper.map(|paper| paper[1]),
-                runner,
-            );
+            put(&keys, (MISS_RATE, "percent", percent), &more, miss_rate, runner);
+            let per_instruction = counted.cycles_per_instruction(platform);
+            put(&keys, (CPI, "cycles", per_instruction), &more, cycles, runner);
             runner.progress().advance(1);
         }
     }

@@ -50,9 +50,6 @@ pub struct Lab {
 
 impl Lab {
     /// The query with the whole cache, or with so many of its ways, to itself.
-    ///
-    /// # Errors
-    /// When the simulation is refused.
     pub fn alone(&self, query: &Traced, ways: Option<WayMask>) -> Result<Ran, BenchError> {
         let placed = query.trace.placed(0);
         let stream = self.stream(query, &placed, ways);
@@ -61,9 +58,6 @@ impl Lab {
     }
 
     /// Two queries beside each other, each filling the given ways or any.
-    ///
-    /// # Errors
-    /// When the simulation is refused.
     pub fn beside(&self, queries: [&Traced; 2], ways: [Option<WayMask>; 2]) -> Result<[Ran; 2], BenchError> {
         let [first, second] = [queries[0].trace.placed(0), queries[1].trace.placed(1)];
         let streams = [
@@ -114,7 +108,7 @@ impl Lab {
 }
 
 #[cfg(test)]
-pub(super) mod made_up {
+pub(super) mod example {
     //! Recordings with known answers.
 
     use corun_cachesim::llc::filtered::Filter;
@@ -151,7 +145,7 @@ pub(super) mod made_up {
 
 #[cfg(test)]
 mod tests {
-    use super::made_up::query;
+    use super::example::query;
     use super::*;
     use crate::heavy_queue::sim::platform::lowest;
 

@@ -1,7 +1,7 @@
 //! Paper 002's figures on PostgreSQL simulated: what it touches is real, the cache is not.
 //!
 //! ```text
-//!   SSB, TPC-H ──▶ data: a server loads them, ends ──▶ studio: the stand-alone backend under lackey ──▶ Filter ──▶ Traced
+//!   SSB, TPC-H ──▶ data: a server loads them, ends ──▶ traced: the stand-alone backend under lackey ──▶ Filter ──▶ Traced
 //!                                                        answers against the generator's                        │
 //!   case        figure                what runs                                                                 ▼
 //!   sim_pairs   Figures 1 and 4       hash and index joins alone and beside each other           ◀── lab: corun_cachesim::llc on a platform
@@ -20,10 +20,9 @@ use std::time::Duration;
 
 use super::keys::{Keys, SLOWDOWN};
 use super::sizes::Sizes;
-use crate::characterize::simulated::Backend;
-use crate::key_ranges::ground::Ground;
-use crate::key_ranges_simulated::backend::valgrind;
-use crate::pooler::DATABASE;
+use crate::fixture::PgFixture;
+use crate::traced::counted::CountedBackend;
+use crate::traced::valgrind;
 use lab_core::error::BenchError;
 use lab_core::run::Runner;
 
@@ -32,8 +31,8 @@ pub mod figures;
 pub mod lab;
 pub mod order;
 pub mod platform;
-pub mod studio;
 pub mod tpch;
+pub mod traced;
 
 /// The paper's shared cache over the simulated one. Lackey writes a million lines of text a second or so, and the traces for this scale are 1.4
 /// billion of them; for the paper's 4 MiB they would take hours.
@@ -59,7 +58,7 @@ pub const CASES: [&str; 4] = [PAIRS, TPCH, WAYS, ORDER];
 /// # Errors
 /// When a server cannot be set up, a query takes another plan than wanted, or answers wrongly.
 pub fn run(
-    ground: &Ground,
+    fixture: &PgFixture,
     cases: &[&'static str],
     quick: bool,
     runner: &mut Runner<'_>,
@@ -90,27 +89,27 @@ pub fn run(
     let with_ssb = cases.iter().any(|case| *case != TPCH);
     let scale_factor = if quick { tpch::SCALE_QUICK } else { tpch::SCALE };
     let tpch = wants(TPCH).then_some(scale_factor);
-    let made = data::make(ground, &sizes, with_ssb, tpch, quick, runner.progress())?;
+    let made = data::make(fixture, &sizes, with_ssb, tpch, quick, runner.progress())?;
     if wants(TPCH) {
-        let scratch = ground.folder("sim-tpch")?;
-        let (programs, account) = (ground.programs(), ground.account());
-        let backend = Backend::new(programs, &made.folder, account, DATABASE, &scratch)?.within(WITHIN);
+        let scratch = fixture.folder("sim-tpch")?;
+        let (programs, account) = (&fixture.programs, fixture.account);
+        let backend = CountedBackend::new(programs, &made.folder, account, &scratch)?.within(WITHIN);
         figures::tpch(&backend, &platform, &made.tpch, quick, runner)?;
     }
     if !with_ssb {
         return Ok(());
     }
-    let mut studio = studio::Studio::start(ground, &made, &platform)?;
+    let mut backend = traced::TracedBackend::start(fixture, &made, &platform)?;
     runner
         .progress()
         .begin("heavy-queue: tracing PostgreSQL", made.ssb.len() as u64);
     let mut traced = Vec::with_capacity(made.ssb.len());
     for asked in &made.ssb {
-        traced.push(studio.ssb(asked)?);
+        traced.push(backend.ssb(asked)?);
         runner.progress().advance(1);
     }
     runner.progress().end();
-    drop(studio);
+    drop(backend);
     let lab = lab::Lab { platform };
     let cast = figures::Cast::of(&traced, &sizes)
         .ok_or_else(|| BenchError::Data("a query of the figures was not traced".to_owned()))?;

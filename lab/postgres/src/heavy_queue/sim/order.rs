@@ -44,38 +44,27 @@ struct Side {
     partition: &'static str,
 }
 
+const fn side(
+    policy: PolicyName,
+    name: &'static str,
+    shares: Option<DefaultShare>,
+    partition: &'static str,
+) -> Side {
+    Side {
+        policy,
+        name,
+        shares,
+        partition,
+    }
+}
+
 const SIDES: [Side; 5] = [
-    Side {
-        policy: PolicyName::Fifo,
-        name: "fifo",
-        shares: None,
-        partition: "none",
-    },
-    Side {
-        policy: PolicyName::Sls,
-        name: "sls",
-        shares: None,
-        partition: "none",
-    },
-    Side {
-        policy: PolicyName::Learned,
-        name: "learned",
-        shares: None,
-        partition: "none",
-    },
-    Side {
-        policy: PolicyName::Mls,
-        name: "mls",
-        shares: Some(DefaultShare::Rest),
-        partition: "ways_apart",
-    },
+    side(PolicyName::Fifo, "fifo", None, "none"),
+    side(PolicyName::Sls, "sls", None, "none"),
+    side(PolicyName::Learned, "learned", None, "none"),
+    side(PolicyName::Mls, "mls", Some(DefaultShare::Rest), "ways_apart"),
     // As in the paper: the ways of weak queries are not kept from the others.
-    Side {
-        policy: PolicyName::Mls,
-        name: "mls",
-        shares: Some(DefaultShare::All),
-        partition: "ways",
-    },
+    side(PolicyName::Mls, "mls", Some(DefaultShare::All), "ways"),
 ];
 
 /// Simulated pairs, each once.
@@ -145,9 +134,6 @@ impl Pairs<'_> {
 }
 
 /// The rows of Figure 6 and of the mix.
-///
-/// # Errors
-/// When a simulation is refused.
 pub fn run(lab: &Lab, traced: &[Traced], sizes: &Sizes, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let mut pairs = Pairs {
         lab,
@@ -228,14 +214,8 @@ fn policies(
         let matrix = pairs.matrix(kinds, side.partition, shares)?;
         let play = |order: &Vec<usize>| {
             let divided = side.shares.is_some();
-            played_by(
-                &matrix,
-                order,
-                &footprints,
-                platform.cache(),
-                side.policy,
-                divided,
-            )
+            let cache = platform.cache();
+            played_by(&matrix, order, &footprints, cache, side.policy, divided)
         };
         let played: Option<Vec<Played>> = orders.iter().map(play).collect();
         let Some(played) = played else {
@@ -277,7 +257,7 @@ fn policies(
 
 #[cfg(test)]
 mod tests {
-    use super::super::lab::made_up::query;
+    use super::super::lab::example::query;
     use super::super::platform::Platform;
     use super::*;
 

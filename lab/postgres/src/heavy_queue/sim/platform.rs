@@ -95,9 +95,6 @@ impl Platform {
     }
 
     /// The shares that corun's partitioner plans for this cache: its own default, or the paper's, whose other class may fill all.
-    ///
-    /// # Errors
-    /// When there is no plan.
     pub fn shares(&self, default: DefaultShare) -> Result<Shares, BenchError> {
         let ways = Ways(self.machine.ways);
         let all = Mask::window(0, ways);

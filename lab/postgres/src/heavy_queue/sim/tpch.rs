@@ -12,22 +12,22 @@
 
 use arrow::array::RecordBatch;
 use corun_cachesim::cachegrind::{Event, Profile};
-use corun_datafusion::{Engine, EngineOptions, Joins};
 use corun_model::units::Bytes;
 
 use super::super::PATIENCE;
-use super::super::data::{create, lines, settle};
+use super::super::data::{create, lines, stock_engine};
 use super::platform::{CYCLES_PER_NS, Platform};
-use crate::characterize::simulated::Backend;
-use crate::key_ranges_simulated::backend::rows;
-use crate::pooler::address::Address;
-use crate::pooler::client::Client;
+use crate::fixture::address::Address;
+use crate::fixture::client::Client;
+use crate::fixture::load::settled;
+use crate::traced::counted::CountedBackend;
+use crate::traced::rows;
 use corun_model::progress::Progress;
 use corun_workloads::answers::{NULL_TEXT, row_text};
 use corun_workloads::tpch::{QUERIES, Table, Tpch};
 use lab_core::error::BenchError;
 use lab_core::suite::all_cores;
-use lab_engine::query::{run_query, runtime};
+use lab_engine::query::run_query;
 
 /// Where its tables are: SSB has some of the same names.
 pub const SCHEMA: &str = "tpch";
@@ -74,9 +74,6 @@ pub struct Asked {
 }
 
 /// Makes the tables, and asks DataFusion.
-///
-/// # Errors
-/// When the server or DataFusion refuses.
 pub fn load(
     address: &Address,
     scale_factor: f64,
@@ -99,19 +96,11 @@ pub fn load(
         }
         progress.advance(1);
     }
-    for statement in AFTER {
-        client.run(statement)?;
-    }
+    client.run_all(AFTER)?;
     let named = |table: Table| format!("{SCHEMA}.{}", table.name());
-    settle(&mut client, Table::ALL.map(named))?;
+    client.run_all(settled(Table::ALL.map(named)))?;
     progress.end();
-
-    let engine = Engine::new(&EngineOptions {
-        joins: Joins::Stock,
-        ..EngineOptions::default()
-    })?;
-    lab_engine::tables::register(&data, &engine)?;
-    let runtime = runtime(all_cores())?;
+    let (engine, runtime) = stock_engine(&data)?;
     let asked = &ASKED[..if quick { QUICK } else { ASKED.len() }];
     let mut all = Vec::with_capacity(asked.len());
     for &(query, paper_kind) in asked {
@@ -183,15 +172,12 @@ impl Counted {
 }
 
 /// What starting takes with a last level of so many bytes.
-///
-/// # Errors
-/// When valgrind or PostgreSQL fail.
-pub fn start(backend: &Backend, platform: &Platform, cache: Bytes) -> Result<Profile, BenchError> {
+pub fn start(backend: &CountedBackend, platform: &Platform, cache: Bytes) -> Result<Profile, BenchError> {
     Ok(run(backend, platform, cache, None)?.0)
 }
 
 fn run(
-    backend: &Backend,
+    backend: &CountedBackend,
     platform: &Platform,
     cache: Bytes,
     sql: Option<&str>,
@@ -221,7 +207,7 @@ impl Asked {
     /// When valgrind or PostgreSQL fail, or the answer is wrong.
     pub fn counted(
         &self,
-        backend: &Backend,
+        backend: &CountedBackend,
         platform: &Platform,
         cache: Bytes,
         start: &Profile,

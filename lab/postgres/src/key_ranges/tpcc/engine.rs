@@ -6,11 +6,12 @@ use corun_workloads::tpcc::{
     PaymentAnswer, Row, StockLevel, StockLevelAnswer, TableName,
 };
 
-use super::session::Session;
+use super::session::{Session, broken};
 use super::{rows, schema, transactions};
+use crate::fixture::address::Address;
+use crate::fixture::client::Client;
+use crate::fixture::lines::Lines;
 use crate::key_ranges::PATIENCE;
-use crate::pooler::address::Address;
-use crate::pooler::client::Client;
 use lab_core::error::BenchError;
 
 /// Rows of a table are handed over when they have so many bytes.
@@ -30,40 +31,23 @@ impl Server {
     }
 
     /// Makes the tables.
-    ///
-    /// # Errors
-    /// When the server refuses.
     pub fn create(&self) -> Result<(), BenchError> {
         self.run(TableName::ALL.map(schema::create))
     }
 
     /// Makes keys, indexes and statistics, once the tables are loaded.
-    ///
-    /// # Errors
-    /// When the server refuses.
     pub fn index(&self) -> Result<(), BenchError> {
         self.run(schema::after_load())
     }
 
     /// Removes old versions of rows.
-    ///
-    /// # Errors
-    /// When the server refuses.
     pub fn tidy(&self) -> Result<(), BenchError> {
         self.run(schema::TIDY.map(str::to_owned))
     }
 
     fn run(&self, statements: impl IntoIterator<Item = String>) -> Result<(), BenchError> {
-        let mut client = Client::connect(&self.address, PATIENCE)?;
-        for statement in statements {
-            client.run(&statement)?;
-        }
-        Ok(())
+        Client::connect(&self.address, PATIENCE)?.run_all(statements)
     }
-}
-
-fn failed(error: BenchError) -> TxError {
-    TxError::failed(error.in_one_line())
 }
 
 impl TpccEngine for Server {
@@ -72,11 +56,11 @@ impl TpccEngine for Server {
     }
 
     fn load(&self, part: &mut dyn Iterator<Item = Row>) -> Result<(), TxError> {
-        let mut client = Client::connect(&self.address, PATIENCE).map_err(failed)?;
-        let mut waiting: Vec<String> = vec![String::new(); TableName::ALL.len()];
-        let mut hand_over = |table: TableName, lines: &mut String| -> Result<(), TxError> {
+        let mut client = Client::connect(&self.address, PATIENCE).map_err(broken)?;
+        let mut waiting = vec![Lines::default(); TableName::ALL.len()];
+        let mut hand_over = |table: TableName, lines: &mut Lines| -> Result<(), TxError> {
             let sql = format!("copy {table} from stdin");
-            client.copy_in(&sql, lines.as_bytes()).map_err(failed)?;
+            client.copy_in(&sql, lines.as_str().as_bytes()).map_err(broken)?;
             lines.clear();
             Ok(())
         };
@@ -84,12 +68,12 @@ impl TpccEngine for Server {
             let table = row.table();
             let lines = &mut waiting[table as usize];
             rows::write(&row, lines);
-            if lines.len() >= PIECE_BYTES {
+            if lines.as_str().len() >= PIECE_BYTES {
                 hand_over(table, lines)?;
             }
         }
         for (table, lines) in TableName::ALL.into_iter().zip(&mut waiting) {
-            if !lines.is_empty() {
+            if !lines.as_str().is_empty() {
                 hand_over(table, lines)?;
             }
         }
@@ -97,13 +81,11 @@ impl TpccEngine for Server {
     }
 
     fn client(&self, _worker: usize) -> Result<Box<dyn TpccClient + '_>, TxError> {
-        Ok(Box::new(Terminal {
-            session: Session::new(&self.address)?,
-        }))
+        Ok(Box::new(Session::new(&self.address)?))
     }
 
     fn visit(&self, table: TableName, each: &mut dyn FnMut(&Row)) -> Result<(), TxError> {
-        let mut client = Client::connect(&self.address, PATIENCE).map_err(failed)?;
+        let mut client = Client::connect(&self.address, PATIENCE).map_err(broken)?;
         let mut wrong = None;
         let sql = format!("select * from {table}");
         let shown = client.each_row(&sql, |row| {
@@ -113,7 +95,7 @@ impl TpccEngine for Server {
             }
             Ok(())
         });
-        shown.map_err(failed)?;
+        shown.map_err(broken)?;
         wrong.map_or(Ok(()), Err)
     }
 
@@ -122,33 +104,24 @@ impl TpccEngine for Server {
     }
 }
 
-/// One terminal.
-struct Terminal {
-    session: Session,
-}
-
-impl TpccClient for Terminal {
+impl TpccClient for Session {
     fn new_order(&mut self, input: &NewOrder) -> Result<NewOrderAnswer, TxError> {
-        self.session
-            .transaction(|session| transactions::new_order(session, input))
+        self.transaction(|session| transactions::new_order(session, input))
     }
 
     fn payment(&mut self, input: &Payment) -> Result<PaymentAnswer, TxError> {
-        self.session
-            .transaction(|session| Ok((transactions::payment(session, input)?, true)))
+        self.transaction(|session| Ok((transactions::payment(session, input)?, true)))
     }
 
     fn order_status(&mut self, input: &OrderStatus) -> Result<OrderStatusAnswer, TxError> {
-        self.session
-            .transaction(|session| Ok((transactions::order_status(session, input)?, true)))
+        self.transaction(|session| Ok((transactions::order_status(session, input)?, true)))
     }
 
     fn delivery(&mut self, input: &Delivery) -> Result<DeliveryAnswer, TxError> {
-        self.session
-            .transaction(|session| Ok((transactions::delivery(session, input)?, true)))
+        self.transaction(|session| Ok((transactions::delivery(session, input)?, true)))
     }
 
     fn stock_level(&mut self, input: &StockLevel) -> Result<StockLevelAnswer, TxError> {
-        transactions::stock_level(&mut self.session, input)
+        transactions::stock_level(self, input)
     }
 }

@@ -1,58 +1,42 @@
 //! Rows of TPC-C to and from PostgreSQL's text: lines of `copy`, and the columns of an answer.
 
 use std::convert::Infallible;
-use std::fmt::{Display, Write};
 
 use corun_workloads::engine::TxError;
 use corun_workloads::text::Text;
 use corun_workloads::tpcc::columns::{ColumnReader, ColumnWriter, Integer};
 use corun_workloads::tpcc::{Row, TableName};
 
-/// Writes columns one after the other. Texts of the population hold no tabs, line feeds or backslashes.
-struct Line<'t> {
-    text: &'t mut String,
-    first: bool,
-}
+use crate::fixture::lines::Lines;
 
-impl Line<'_> {
-    fn put(&mut self, value: impl Display) -> Result<(), Infallible> {
-        if !self.first {
-            self.text.push('\t');
-        }
-        self.first = false;
-        // Writing into a text cannot fail.
-        let _ = write!(self.text, "{value}");
+impl ColumnWriter for Lines {
+    type Error = Infallible;
+
+    fn integer<T: Integer>(&mut self, value: T) -> Result<(), Infallible> {
+        self.put(value);
+        Ok(())
+    }
+
+    fn integer_or_null<T: Integer>(&mut self, value: Option<T>) -> Result<(), Infallible> {
+        self.put_or_null(value);
+        Ok(())
+    }
+
+    fn flag(&mut self, value: bool) -> Result<(), Infallible> {
+        self.put(value);
+        Ok(())
+    }
+
+    fn text<const MAX: usize>(&mut self, text: &Text<MAX>) -> Result<(), Infallible> {
+        self.put(text);
         Ok(())
     }
 }
 
-impl ColumnWriter for Line<'_> {
-    type Error = Infallible;
-
-    fn integer<T: Integer>(&mut self, value: T) -> Result<(), Infallible> {
-        self.put(value)
-    }
-
-    fn integer_or_null<T: Integer>(&mut self, value: Option<T>) -> Result<(), Infallible> {
-        match value {
-            Some(value) => self.put(value),
-            None => self.put("\\N"),
-        }
-    }
-
-    fn flag(&mut self, value: bool) -> Result<(), Infallible> {
-        self.put(value)
-    }
-
-    fn text<const MAX: usize>(&mut self, text: &Text<MAX>) -> Result<(), Infallible> {
-        self.put(text)
-    }
-}
-
 /// Adds a row as a line of `copy`.
-pub fn write(row: &Row, text: &mut String) {
-    let Ok(()) = row.write(&mut Line { text, first: true });
-    text.push('\n');
+pub fn write(row: &Row, lines: &mut Lines) {
+    let Ok(()) = row.write(lines);
+    lines.end();
 }
 
 /// Reads the columns of an answer one after the other.
@@ -121,9 +105,10 @@ mod tests {
     fn a_row_is_read_back_as_it_was_written() {
         let scale = Scale::hundredth(1);
         for row in Rows::part(scale, 1, 0).chain(Rows::part(scale, 1, 1)) {
-            let mut line = String::new();
+            let mut line = Lines::default();
             write(&row, &mut line);
             let values: Vec<Option<String>> = line
+                .as_str()
                 .trim_end_matches('\n')
                 .split('\t')
                 .map(|value| (value != "\\N").then(|| value.to_owned()))

@@ -3,6 +3,8 @@
 use corun_store::Type;
 use corun_workloads::tpcc::TableName;
 
+use crate::fixture::load::settled;
+
 /// A table's columns with their types. Rates, money and times are integers, as the rows have them.
 pub fn columns(table: TableName) -> Vec<(String, &'static str)> {
     let sql = |data_type| match data_type {
@@ -39,11 +41,7 @@ pub fn after_load() -> Vec<String> {
         "create index on customer (c_w_id, c_d_id, c_last, c_first, c_id)".to_owned(),
         "create index on orders (o_w_id, o_d_id, o_c_id, o_id)".to_owned(),
     ];
-    let statistics = TableName::ALL.map(|table| format!("vacuum (analyze, freeze) {table}"));
-    keys.chain(indexes)
-        .chain(statistics)
-        .chain(["checkpoint".to_owned()])
-        .collect()
+    keys.chain(indexes).chain(settled(TableName::ALL)).collect()
 }
 
 /// Old versions of rows go, so that no turn finds more of them than another.

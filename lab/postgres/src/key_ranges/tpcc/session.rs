@@ -3,8 +3,9 @@
 use corun_workloads::engine::TxError;
 
 use super::rows::Columns;
-use crate::pooler::address::Address;
-use crate::pooler::client::{Answer, Client};
+use crate::fixture::address::Address;
+use crate::fixture::answer::Answer;
+use crate::fixture::client::Client;
 use lab_core::error::BenchError;
 
 /// A statement: its name and its text.
@@ -21,12 +22,8 @@ pub struct Session {
 }
 
 /// An error of the connection.
-fn broken(error: BenchError) -> TxError {
-    let detail = error
-        .detail()
-        .map(|detail| format!(": {detail}"))
-        .unwrap_or_default();
-    TxError::failed(format!("{error}{detail}"))
+pub fn broken(error: BenchError) -> TxError {
+    TxError::failed(error.in_one_line())
 }
 
 /// An answer without an error.
@@ -42,9 +39,6 @@ fn accepted(answer: Answer) -> Result<Answer, TxError> {
 
 impl Session {
     /// Logs in.
-    ///
-    /// # Errors
-    /// When the server refuses.
     pub fn new(address: &Address) -> Result<Session, TxError> {
         Ok(Session {
             client: Client::connect(address, crate::key_ranges::PATIENCE).map_err(broken)?,
@@ -53,9 +47,6 @@ impl Session {
     }
 
     /// Runs a statement, and gives its rows.
-    ///
-    /// # Errors
-    /// When it fails.
     pub fn rows(
         &mut self,
         (name, sql): Statement,
@@ -65,15 +56,12 @@ impl Session {
             self.client.prepare(name, sql).map_err(broken)?;
             self.prepared.push(name);
         }
-        let values: Vec<Option<&str>> = values.iter().map(|value| Some(value.as_str())).collect();
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
         let answer = self.client.execute(name, &values).map_err(broken)?;
         Ok(accepted(answer)?.rows)
     }
 
     /// Runs a statement that gives one row at most, and reads it.
-    ///
-    /// # Errors
-    /// When it fails.
     pub fn maybe<T>(
         &mut self,
         statement: Statement,
@@ -109,12 +97,8 @@ impl Session {
     ) -> Result<T, TxError> {
         self.plain("begin")?;
         match body(self) {
-            Ok((answer, true)) => {
-                self.plain("commit")?;
-                Ok(answer)
-            }
-            Ok((answer, false)) => {
-                self.plain("rollback")?;
+            Ok((answer, commits)) => {
+                self.plain(if commits { "commit" } else { "rollback" })?;
                 Ok(answer)
             }
             Err(error) => {

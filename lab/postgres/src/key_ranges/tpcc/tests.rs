@@ -3,17 +3,19 @@
 use std::fmt::Write;
 
 use super::{rows, schema};
+use crate::fixture::lines::Lines;
 use corun_workloads::tpcc::{Rows, Scale, TableName};
 
 #[test]
 fn lines_of_copy_are_the_same_bytes_as_ever() {
-    let mut lines = vec![String::new(); TableName::ALL.len()];
+    let mut lines = vec![Lines::default(); TableName::ALL.len()];
     let scale = Scale::hundredth(1);
     for row in Rows::part(scale, 11, 0).chain(Rows::part(scale, 11, 1)) {
         rows::write(&row, &mut lines[row.table() as usize]);
     }
     let mut text = String::new();
     for (table, lines) in TableName::ALL.into_iter().zip(&lines) {
+        let lines = lines.as_str();
         // FNV-1a.
         let sum = lines.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
             (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

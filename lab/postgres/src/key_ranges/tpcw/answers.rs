@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use corun_workloads::random::Random;
 
 use super::interactions::{BEST_SELLER, Draw, INTERACTIONS, Step, Word};
-use super::statements::numbered;
 use super::{SEED, Scale};
-use crate::pooler::address::Address;
-use crate::pooler::check::difference;
-use crate::pooler::client::{Answer, Client};
+use crate::fixture::address::Address;
+use crate::fixture::answer::Answer;
+use crate::fixture::client::Client;
+use crate::fixture::statement::numbered;
 use lab_core::error::BenchError;
 
 /// All items of a subject that were sold lately, with what was sold of each.
@@ -26,9 +26,6 @@ const BEST: usize = 50;
 const TIMES: usize = 3;
 
 /// Asks every statement `rounds` times with other values. `None` if all answers are the same, or else the first difference.
-///
-/// # Errors
-/// When a connection breaks.
 pub fn compare(
     direct: &Address,
     through: &Address,
@@ -68,9 +65,6 @@ pub fn compare(
 }
 
 /// Best Seller of every subject: `None` if each answer is right.
-///
-/// # Errors
-/// When a connection breaks.
 pub fn compare_best_sellers(direct: &Address, through: &Address) -> Result<Option<String>, BenchError> {
     let mut expects = Client::connect(direct, crate::key_ranges::PATIENCE)?;
     let mut gives = Client::connect(through, crate::key_ranges::PATIENCE)?;
@@ -113,7 +107,7 @@ fn ask(
         let wrong = if sql == BEST_SELLER {
             not_the_best(&wanted, &found)
         } else {
-            difference(&wanted, &found)
+            wanted.difference(&found)
         };
         if wrong.is_some() {
             return Ok(wrong);

@@ -1,15 +1,9 @@
-//! The 14 web interactions of TPC-W, what each asks of the database, and how often each comes in the browsing mix.
+//! The 14 web interactions of TPC-W, what each asks of the database, and how often each comes in the browsing mix. As scripts of `pgbench` they are
+//! in [`super::scripts`].
 //!
 //! Three of them are written as several [`Interaction`]s, because they ask different things of the same page: the three kinds of search,
 //! and customers who are known or new. Their shares add up to the page's. Rows are ordered wholly, so that each answer is one; Best Seller
 //! alone is the paper's text, and orders by sums only.
-
-use std::fmt::Write;
-use std::path::{Path, PathBuf};
-
-use super::Scale;
-use super::words::{SEARCHES, SUBJECTS, beginnings};
-use lab_core::error::BenchError;
 
 /// How a number is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,8 +65,6 @@ pub const BUY_CONFIRM: &str = "buy_confirm";
 /// Lines of an order that is entered.
 pub const LINES: i64 = 3;
 
-/// How many of the last orders Best Seller looks at.
-const LATELY: usize = 3_333;
 /// The paper's complex query.
 pub const BEST_SELLER: &str = "select i_id, i_title, a_fname, a_lname from item, author, order_line \
     where item.i_id = order_line.ol_i_id and item.i_a_id = author.a_id and order_line.ol_o_id > (select max(o_id) - 3333 from orders) \
@@ -289,119 +281,9 @@ pub const INTERACTIONS: [Interaction; 17] = [
     },
 ];
 
-impl Word {
-    /// What `:word` may be, and the beginning of the names its choices have as variables of `pgbench`.
-    pub fn choices(self) -> (&'static str, Vec<String>) {
-        match self {
-            Word::Subject => ("subject", SUBJECTS.map(str::to_owned).to_vec()),
-            Word::Title => ("title", beginnings(2)),
-            Word::Author => ("author", beginnings(3)),
-        }
-    }
-
-    fn count(self) -> usize {
-        match self {
-            Word::Subject => SUBJECTS.len(),
-            Word::Title | Word::Author => SEARCHES,
-        }
-    }
-}
-
-impl Interaction {
-    /// The script of `pgbench`. It has no texts in its own variables, so a word is chosen by branches, all with the same statement.
-    pub fn script(&self) -> String {
-        let mut text = String::new();
-        for step in self.steps {
-            // Writing into a text cannot fail.
-            let _ = match step {
-                Set(name, draw) => writeln!(text, "\\set {name} {}", draw.expression()),
-                Ask(sql) | Do(sql) => writeln!(text, "{sql};"),
-                Keep(sql) => writeln!(text, "{sql} \\gset"),
-                AskFor(word, sql) => {
-                    text.push_str(&branches(*word, sql));
-                    Ok(())
-                }
-            };
-        }
-        text
-    }
-}
-
-impl Draw {
-    fn expression(self) -> String {
-        match self {
-            Customer => "random(1, :customers)".to_owned(),
-            Item => "random(1, :items)".to_owned(),
-            ItemOfThird(third) => format!("random(1 + {third} * (:items / 3), {} * (:items / 3))", third + 1),
-            Between(low, high) => format!("random({low}, {high})"),
-        }
-    }
-}
-
-fn branches(word: Word, sql: &str) -> String {
-    let (name, count) = (word.choices().0, word.count());
-    let mut text = format!("\\set word random(1, {count})\n");
-    for choice in 1..=count {
-        let test = if choice == 1 { "if" } else { "elif" };
-        let sql = sql.replace(":word", &format!(":{name}{choice}"));
-        let _ = writeln!(text, "\\{test} :word = {choice}\n{sql};");
-    }
-    text.push_str("\\endif\n");
-    text
-}
-
-/// The variables that scripts are given.
-pub fn variables(scale: Scale) -> Vec<(String, String)> {
-    let sizes = [("items", scale.items), ("customers", scale.customers)];
-    let sizes = sizes.map(|(name, count)| (name.to_owned(), count.to_string()));
-    let words = [Word::Subject, Word::Title, Word::Author]
-        .into_iter()
-        .flat_map(|word| {
-            let (name, choices) = word.choices();
-            let numbered = choices.into_iter().enumerate();
-            numbered.map(move |(place, choice)| (format!("{name}{}", place + 1), choice))
-        });
-    sizes.into_iter().chain(words).collect()
-}
-
-/// Writes the script of each interaction into a folder; each with its share, in the order of [`INTERACTIONS`].
-///
-/// # Errors
-/// When they cannot be written.
-pub fn write(folder: &Path) -> Result<Vec<(PathBuf, u32)>, BenchError> {
-    let script = |interaction: &Interaction| {
-        let file = folder.join(format!("{}.sql", interaction.name));
-        std::fs::write(&file, interaction.script())
-            .map_err(|source| BenchError::io(format!("could not write {}", file.display()), source))?;
-        Ok((file, interaction.share))
-    };
-    INTERACTIONS.iter().map(script).collect()
-}
-
-/// Writes a script of Best Seller that asks for the last order first and sends its number as a value.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_constant(folder: &Path) -> Result<PathBuf, BenchError> {
-    let file = folder.join("best_sellers_constant.sql");
-    let text = format!(
-        "select max(o_id) - {LATELY} as since from orders \\gset\n{}",
-        branches(
-            Word::Subject,
-            &BEST_SELLER.replace(&format!("(select max(o_id) - {LATELY} from orders)"), ":since")
-        )
-    );
-    std::fs::write(&file, text)
-        .map_err(|source| BenchError::io(format!("could not write {}", file.display()), source))?;
-    Ok(file)
-}
-
 /// The place of an interaction among all, which is the number of its script.
 pub fn place_of(name: &str) -> Option<usize> {
     INTERACTIONS
         .iter()
         .position(|interaction| interaction.name == name)
 }
-
-#[cfg(test)]
-mod tests;

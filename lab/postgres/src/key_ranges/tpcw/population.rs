@@ -3,13 +3,12 @@
 //! They come in [`Part`]s of consecutive keys, each drawn from random numbers of its own: parts can be made in any order and by several
 //! threads, and the same scale and seed give the same rows.
 
-use std::fmt::Write;
-
 use corun_workloads::random::{Random, mix};
 
 use super::Scale;
 use super::schema::{self, Table};
 use super::words::{BACKINGS, CARDS, DIGITS, SHIPPING, STATES, SUBJECTS, syllables};
+use crate::fixture::lines::Lines;
 
 /// Keys of a part.
 const KEYS: usize = 5_000;
@@ -54,10 +53,7 @@ impl Part {
     /// Its rows as `copy` reads them.
     pub fn lines(&self, scale: Scale, seed: u64) -> Vec<u8> {
         let mut random = Random::new(seed, self.number << 32 | self.first as u64);
-        let mut lines = Lines {
-            text: String::new(),
-            first: true,
-        };
+        let mut lines = Lines::default();
         for key in self.first..=self.last {
             match self.table.name {
                 "item" => item(&mut lines, &mut random, scale, key),
@@ -70,27 +66,11 @@ impl Part {
                 _ => cc_xacts(&mut lines, &mut random, scale, key),
             }
         }
-        lines.text.into_bytes()
+        lines.as_str().into()
     }
-}
-
-/// Text in the format of `copy`. What is put in holds no tabs, line feeds or backslashes.
-struct Lines {
-    text: String,
-    first: bool,
 }
 
 impl Lines {
-    fn put(&mut self, value: impl std::fmt::Display) -> &mut Lines {
-        if !self.first {
-            self.text.push('\t');
-        }
-        self.first = false;
-        // Writing into a text cannot fail.
-        let _ = write!(self.text, "{value}");
-        self
-    }
-
     fn cents(&mut self, cents: i64) -> &mut Lines {
         self.put(format_args!("{}.{:02}", cents / 100, cents % 100))
     }
@@ -98,11 +78,6 @@ impl Lines {
     /// Letters and digits with some blanks, as long as a description.
     fn prose(&mut self, random: &mut Random, low: usize, high: usize) -> &mut Lines {
         self.put(random.text::<500>(low, high))
-    }
-
-    fn end(&mut self) {
-        self.text.push('\n');
-        self.first = true;
     }
 }
 

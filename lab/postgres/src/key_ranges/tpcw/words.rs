@@ -61,7 +61,7 @@ pub fn beginnings(digits: usize) -> Vec<String> {
 }
 
 /// How many beginnings are looked for.
-pub const SEARCHES: usize = 16;
+const SEARCHES: usize = 16;
 
 #[cfg(test)]
 mod tests {

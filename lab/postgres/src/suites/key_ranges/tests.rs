@@ -1,6 +1,7 @@
 //! Scales that make no sense are refused, and every experiment has sides to compare.
 
 use super::*;
+use crate::key_ranges::case::Family;
 
 #[test]
 fn impossible_scales_are_usage_errors() {
