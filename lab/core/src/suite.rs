@@ -97,7 +97,13 @@ impl Suite {
             Suite::Llc | Suite::HeavyQueue => Some("002"),
             Suite::InstructionCache => Some("003"),
             Suite::KeyRanges => Some("004"),
-            Suite::Floor | Suite::Join | Suite::Ssb | Suite::Tpch | Suite::Tpcds | Suite::Oltp | Suite::Proxy => None,
+            Suite::Floor
+            | Suite::Join
+            | Suite::Ssb
+            | Suite::Tpch
+            | Suite::Tpcds
+            | Suite::Oltp
+            | Suite::Proxy => None,
         }
     }
 

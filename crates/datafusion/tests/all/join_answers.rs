@@ -205,7 +205,16 @@ async fn keys_are_looked_up_only_where_that_changes_no_row() {
     let tables = [("f", &f), ("d", &d), ("e", &e)];
     let mut sql: Vec<String> = Vec::new();
     for kind in ["join", "left join", "right join", "full join"] {
-        for key in ["d_n", "f_n", "d_i", "f_i", "d_s", "coalesce(d_n, 3)", "coalesce(f_n, d_n)", "d_n + f_n"] {
+        for key in [
+            "d_n",
+            "f_n",
+            "d_i",
+            "f_i",
+            "d_s",
+            "coalesce(d_n, 3)",
+            "coalesce(f_n, d_n)",
+            "d_n + f_n",
+        ] {
             let other = if key == "d_s" { "e_s" } else { "e_n" };
             sql.push(format!(
                 "select count(*), sum(f_id), sum(d_id) from f {kind} d on f_i = d_i join e on {key} = {other} where e_id < 20"
@@ -240,7 +249,9 @@ async fn keys_are_looked_up_only_where_that_changes_no_row() {
                 "left semi join" | "left anti join" => "count(*), sum(v)",
                 _ => "count(*), sum(v), sum(e_id)",
             };
-            sql.push(format!("select {columns} from ({below}) as b {kind} (select * from e where e_id < 20) on k = e_n"));
+            sql.push(format!(
+                "select {columns} from ({below}) as b {kind} (select * from e where e_id < 20) on k = e_n"
+            ));
         }
     }
     for settings in [COLLECTED, PARTITIONED] {

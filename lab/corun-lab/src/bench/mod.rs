@@ -26,7 +26,8 @@ use lab_cpu::suites::{
 };
 #[cfg(feature = "engine")]
 use lab_engine::suites::{
-    join::JoinArgs, shared_cache::LlcArgs, ssb::SsbArgs, tpcds::TpcdsArgs, tpch::TpchArgs, transactions::OltpArgs,
+    join::JoinArgs, shared_cache::LlcArgs, ssb::SsbArgs, tpcds::TpcdsArgs, tpch::TpchArgs,
+    transactions::OltpArgs,
 };
 #[cfg(feature = "postgres")]
 use lab_postgres::suites::{heavy_queue::HeavyQueueArgs, key_ranges::KeyRangesArgs, pooler::ProxyArgs};

@@ -264,7 +264,11 @@ pub fn differs(ours: &[Vec<String>], theirs: &[Vec<String>]) -> Option<String> {
         return Some(format!("{} rows instead of {}", theirs.len(), ours.len()));
     }
     let same_row = |ours: &[String], theirs: &[String]| {
-        ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(ours, theirs)| same_cell(ours, theirs))
+        ours.len() == theirs.len()
+            && ours
+                .iter()
+                .zip(theirs)
+                .all(|(ours, theirs)| same_cell(ours, theirs))
     };
     let mut left: Vec<&Vec<String>> = ours.iter().collect();
     for row in theirs {

@@ -56,17 +56,24 @@ impl SuiteArgs for TpcdsArgs {
 
 /// The interpreter with the generator.
 fn interpreter() -> Result<PathBuf, BenchError> {
-    let here = peers::places("tpcds-python").into_iter().find(|path| path.exists());
+    let here = peers::places("tpcds-python")
+        .into_iter()
+        .find(|path| path.exists());
     here.ok_or_else(|| BenchError::Peer {
         peer: "tpcds",
-        reason: "its generator is not here; scripts/bootstrap --peers installs it below target/peers".to_owned(),
+        reason: "its generator is not here; scripts/bootstrap --peers installs it below target/peers"
+            .to_owned(),
     })
 }
 
 /// Where tables and texts of a scale factor are.
 fn folder(scale_factor: f64) -> Result<PathBuf, BenchError> {
     let interpreter = interpreter()?;
-    let peers = interpreter.ancestors().nth(2).map(PathBuf::from).unwrap_or_default();
+    let peers = interpreter
+        .ancestors()
+        .nth(2)
+        .map(PathBuf::from)
+        .unwrap_or_default();
     Ok(peers.join("tpcds-data").join(format!("sf{scale_factor}")))
 }
 
@@ -80,7 +87,10 @@ fn sql(scale_factor: f64, query: &str) -> Result<String, BenchError> {
 fn files(scale_factor: f64, _files: usize, progress: &dyn Progress) -> Result<Files, BenchError> {
     let folder = folder(scale_factor)?;
     if !folder.join("complete").exists() {
-        progress.note(&format!("TPC-DS at scale factor {scale_factor} is generated into {}", folder.display()));
+        progress.note(&format!(
+            "TPC-DS at scale factor {scale_factor} is generated into {}",
+            folder.display()
+        ));
         let unwritable = |source| BenchError::io(format!("cannot write {}", folder.display()), source);
         let parent = folder.parent().unwrap_or(&folder);
         std::fs::create_dir_all(parent).map_err(unwritable)?;

@@ -207,7 +207,9 @@ pub(super) fn run(
             Source::Memory => {
                 let all = match (data.take(), workload.generate) {
                     (Some(data), _) => data,
-                    (None, Some(generate)) => generate(scale_factor, counts[0], all_cores(), runner.progress())?,
+                    (None, Some(generate)) => {
+                        generate(scale_factor, counts[0], all_cores(), runner.progress())?
+                    }
                     (None, None) => continue,
                 };
                 let engines = Engines::over(&all.repartitioned(pass.partitions), pass.partitions)?;
