@@ -21,7 +21,7 @@ impl OptimizerRule for SharedParts {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let options = CorunOptions::of(config.options());
+        let options = CorunOptions::of(&config.options());
         if options.join == JoinChoice::Off || !options.share_parts || !some_table_is_read_twice(&plan)? {
             return Ok(Transformed::no(plan));
         }
