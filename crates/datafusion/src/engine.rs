@@ -170,6 +170,25 @@ impl Engine {
         })
     }
 
+    /// Another session over the same tables: with settings of its own, which are what they are here to begin with, and the same memory. With
+    /// corun's operators, sessions share what their statements make (`corun.share_work`).
+    pub fn session(&self) -> Engine {
+        let state = SessionStateBuilder::new_from_existing(self.context().state());
+        let state = state.build();
+        Engine {
+            session: Arc::new(SessionContext::new_with_state(state)),
+            definitions: Arc::clone(&self.definitions),
+        }
+    }
+
+    /// What the statements of this session and those that come from it share now.
+    pub fn shared_work(&self) -> crate::SharedWorkState {
+        let state = self.context().state();
+        let planner: &dyn std::any::Any = state.query_planner().as_ref();
+        let planner = planner.downcast_ref::<crate::share::SharingPlanner>();
+        planner.map_or_else(Default::default, |planner| planner.work().now())
+    }
+
     /// DataFusion's session behind the facade.
     pub(crate) fn context(&self) -> &SessionContext {
         self.session.context()

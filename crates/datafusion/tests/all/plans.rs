@@ -51,6 +51,17 @@ async fn a_star_join_builds_on_dimensions_and_prefilters_the_facts() {
     insta::assert_snapshot!(plan(&star(), sql).await);
 }
 
+#[tokio::test]
+async fn keys_are_looked_up_below_the_builds_and_groups_they_come_from() {
+    let engine = star();
+    let chain = "select count(*) from (select f_value, d_year from fact join day on f_day = d_key) join part on d_year = p_key \
+                 where part_name = 'name 3'";
+    insta::assert_snapshot!(plan(&engine, chain).await);
+    let groups = "select sum(total) from (select f_part, sum(f_value) as total from fact group by f_part) join part \
+                  on f_part = p_key where part_name = 'name 3'";
+    insta::assert_snapshot!(plan(&engine, groups).await);
+}
+
 async fn partitioned_star() -> Engine {
     let engine = star();
     for setting in [

@@ -1,0 +1,164 @@
+//! Which parts of a statement run once for several readers. Pure: plans in, places in the plan out.
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::TableReference;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use std::collections::HashMap;
+
+/// A part, and where it stands: numbers of nodes as [`Numbers`] counts them.
+pub(super) struct Found<'a> {
+    pub(super) part: &'a LogicalPlan,
+    pub(super) places: Vec<usize>,
+}
+
+/// Numbers nodes from the root down, children in their order; what is below a found part has none.
+#[derive(Default)]
+pub(super) struct Numbers(usize);
+
+impl Numbers {
+    pub(super) fn next(&mut self) -> usize {
+        self.0 += 1;
+        self.0
+    }
+}
+
+/// The largest parts that a statement has more than once.
+pub(super) fn repeated(plan: &LogicalPlan) -> Result<Vec<Found<'_>>> {
+    if !some_table_is_read_twice(plan)? {
+        return Ok(Vec::new());
+    }
+    let mut all: HashMap<&LogicalPlan, usize> = HashMap::new();
+    plan.apply(|node| {
+        if worth_sharing(node) {
+            *all.entry(node).or_default() += 1;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    if all.values().all(|count| *count == 1) {
+        return Ok(Vec::new());
+    }
+    // Of equal parts, some may stand within larger ones.
+    let mut largest: HashMap<&LogicalPlan, usize> = HashMap::new();
+    plan.apply(|node| {
+        if all.get(node).is_some_and(|count| *count > 1) && may_be_shared(node)? {
+            *largest.entry(node).or_default() += 1;
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        Ok(below(node))
+    })?;
+    largest.retain(|_, count| *count > 1);
+    let mut found: Vec<Found<'_>> = Vec::new();
+    let mut numbers = Numbers::default();
+    plan.apply(|node| {
+        let number = numbers.next();
+        if !largest.contains_key(node) {
+            return Ok(below(node));
+        }
+        match found.iter_mut().find(|found| found.part == node) {
+            Some(found) => found.places.push(number),
+            None => found.push(Found {
+                part: node,
+                places: vec![number],
+            }),
+        }
+        Ok(TreeNodeRecursion::Jump)
+    })?;
+    Ok(found)
+}
+
+/// Where parts may be: a recursive query runs its parts more than once.
+pub(super) fn below(node: &LogicalPlan) -> TreeNodeRecursion {
+    match node {
+        LogicalPlan::RecursiveQuery(_) => TreeNodeRecursion::Jump,
+        _ => TreeNodeRecursion::Continue,
+    }
+}
+
+/// The part of a query that does its work: what is below the sorting and cutting off of groups, if it groups at the end, otherwise all.
+pub(super) fn main_part(plan: &LogicalPlan) -> Result<Option<Found<'_>>> {
+    let mut numbers = Numbers::default();
+    let mut at = (plan, numbers.next());
+    while let LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) = at.0 {
+        at = (at.0.inputs()[0], numbers.next());
+    }
+    let all = at;
+    while let LogicalPlan::Projection(_)
+    | LogicalPlan::Filter(_)
+    | LogicalPlan::Sort(_)
+    | LogicalPlan::Limit(_)
+    | LogicalPlan::SubqueryAlias(_)
+    | LogicalPlan::Window(_) = at.0
+    {
+        at = (at.0.inputs()[0], numbers.next());
+    }
+    // Groups without aggregates may be cut off while they are found.
+    let groups = match at.0 {
+        LogicalPlan::Aggregate(aggregate) => !aggregate.aggr_expr.is_empty(),
+        _ => false,
+    };
+    let (part, number) = if groups { at } else { all };
+    let works = part.exists(|node| Ok(worth_sharing(node)))?;
+    Ok((works && may_be_shared(part)?).then(|| Found {
+        part,
+        places: vec![number],
+    }))
+}
+
+/// Whether two scans read the same table: otherwise no parts are equal.
+fn some_table_is_read_twice(plan: &LogicalPlan) -> Result<bool> {
+    let mut names: Vec<TableReference> = Vec::new();
+    plan.exists(|node| {
+        let LogicalPlan::TableScan(scan) = node else {
+            return Ok(false);
+        };
+        let twice = names.contains(&scan.table_name);
+        names.push(scan.table_name.clone());
+        Ok(twice)
+    })
+}
+
+fn worth_sharing(node: &LogicalPlan) -> bool {
+    matches!(
+        node,
+        LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) | LogicalPlan::Join(_) | LogicalPlan::Window(_)
+    )
+}
+
+/// Whether a part gives the same rows each time it runs within a statement, and is made of what queries are made of.
+fn may_be_shared(part: &LogicalPlan) -> Result<bool> {
+    let odd = part.exists(|node| {
+        let known = matches!(
+            node,
+            LogicalPlan::Projection(_)
+                | LogicalPlan::Filter(_)
+                | LogicalPlan::Aggregate(_)
+                | LogicalPlan::Window(_)
+                | LogicalPlan::Distinct(_)
+                | LogicalPlan::Join(_)
+                | LogicalPlan::Union(_)
+                | LogicalPlan::Sort(_)
+                | LogicalPlan::Limit(_)
+                | LogicalPlan::SubqueryAlias(_)
+                | LogicalPlan::TableScan(_)
+                | LogicalPlan::EmptyRelation(_)
+        );
+        let mut odd = !known;
+        node.apply_expressions(|expression| {
+            odd |= expression.is_volatile()
+                || expression.exists(|part| {
+                    Ok(matches!(
+                        part,
+                        Expr::OuterReferenceColumn(..)
+                            | Expr::ScalarSubquery(_)
+                            | Expr::InSubquery(_)
+                            | Expr::Exists(_)
+                            | Expr::Placeholder(_)
+                    ))
+                })?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(odd)
+    })?;
+    Ok(!odd)
+}
