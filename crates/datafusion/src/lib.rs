@@ -71,7 +71,10 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     #[cfg(feature = "store")]
     let builder = store::install(builder);
     let mut builder = builder;
-    let planner = builder.query_planner().take().unwrap_or_else(share::stock_planner);
+    let planner = builder
+        .query_planner()
+        .take()
+        .unwrap_or_else(share::stock_planner);
     builder
         .with_query_planner(Arc::new(share::SharingPlanner::new(planner)))
         .with_physical_optimizer_rule(Arc::new(rule::CacheConsciousJoins::new()))

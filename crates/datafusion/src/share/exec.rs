@@ -1,6 +1,7 @@
 //! `CorunSharedExec`: one reader of a part that runs once.
 
 use super::part::{Part, Place};
+use arrow::array::RecordBatch;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -14,7 +15,6 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, Statistics, StatisticsArgs,
     StatisticsContext,
 };
-use arrow::array::RecordBatch;
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -73,7 +73,11 @@ impl CorunSharedExec {
     }
 
     /// The part for somebody who has read it before.
-    fn execute_again(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute_again(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let plan = {
             let mut again = self.again.lock();
             let Again { begun, plans } = &mut *again;
@@ -87,7 +91,10 @@ impl CorunSharedExec {
         let schema = self.schema();
         let renamed = Arc::clone(&schema);
         let batches = plan.execute(partition, context)?.map(move |batch| {
-            Ok(RecordBatch::try_new(Arc::clone(&renamed), batch?.columns().to_vec())?)
+            Ok(RecordBatch::try_new(
+                Arc::clone(&renamed),
+                batch?.columns().to_vec(),
+            )?)
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
@@ -159,7 +166,10 @@ impl ExecutionPlan for CorunSharedExec {
             let renamed = renamed.record_output(baseline);
             Ok(Some((renamed, state)))
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.into_stream())))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            schema,
+            batches.into_stream(),
+        )))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -183,7 +193,10 @@ pub(crate) fn show_parts(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Executi
             return Ok(Transformed::no(node));
         };
         let part = Arc::as_ptr(reader.part());
-        let runs_here = reader.part().plan().filter(|plan| Arc::ptr_eq(plan, &reader.plan));
+        let runs_here = reader
+            .part()
+            .plan()
+            .filter(|plan| Arc::ptr_eq(plan, &reader.plan));
         let Some(plan) = runs_here.filter(|_| !shown.contains(&part)) else {
             return Ok(Transformed::no(node));
         };

@@ -1,18 +1,19 @@
 //! Which parts of a statement run once for several readers. Pure: plans in, places in the plan out.
 
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::TableReference;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A part, and where it stands: numbers of nodes as [`Numbers`] counts them.
-pub(super) struct Found<'a> {
-    pub(super) part: &'a LogicalPlan,
+pub(super) struct Found {
+    pub(super) part: LogicalPlan,
     pub(super) places: Vec<usize>,
 }
 
-/// Numbers nodes from the root down, children in their order; what is below a found part has none.
+/// Numbers nodes from the root down, sub-queries before children; what is below a found part has none.
 #[derive(Default)]
 pub(super) struct Numbers(usize);
 
@@ -23,48 +24,63 @@ impl Numbers {
     }
 }
 
-/// The largest parts that a statement has more than once.
-pub(super) fn repeated(plan: &LogicalPlan) -> Result<Vec<Found<'_>>> {
+/// The largest parts that a statement has more than once, sub-queries in its expressions included.
+pub(super) fn repeated(plan: &LogicalPlan) -> Result<Vec<Found>> {
     if !some_table_is_read_twice(plan)? {
         return Ok(Vec::new());
     }
-    let mut all: HashMap<&LogicalPlan, usize> = HashMap::new();
-    plan.apply(|node| {
+    // Equal parts have equal hashes; the few that have are compared.
+    let mut all: HashMap<u64, usize> = HashMap::new();
+    plan.apply_with_subqueries(|node| {
         if worth_sharing(node) {
-            *all.entry(node).or_default() += 1;
+            *all.entry(hash(node)).or_default() += 1;
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    if all.values().all(|count| *count == 1) {
+    all.retain(|_, count| *count > 1);
+    if all.is_empty() {
         return Ok(Vec::new());
     }
+    let repeats =
+        |node: &LogicalPlan| -> Result<bool> { Ok(all.contains_key(&hash(node)) && may_be_shared(node)?) };
     // Of equal parts, some may stand within larger ones.
-    let mut largest: HashMap<&LogicalPlan, usize> = HashMap::new();
-    plan.apply(|node| {
-        if all.get(node).is_some_and(|count| *count > 1) && may_be_shared(node)? {
-            *largest.entry(node).or_default() += 1;
-            return Ok(TreeNodeRecursion::Jump);
-        }
-        Ok(below(node))
-    })?;
-    largest.retain(|_, count| *count > 1);
-    let mut found: Vec<Found<'_>> = Vec::new();
-    let mut numbers = Numbers::default();
-    plan.apply(|node| {
-        let number = numbers.next();
-        if !largest.contains_key(node) {
+    let mut largest: Vec<(LogicalPlan, usize)> = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        if !worth_sharing(node) || !repeats(node)? {
             return Ok(below(node));
         }
-        match found.iter_mut().find(|found| found.part == node) {
-            Some(found) => found.places.push(number),
-            None => found.push(Found {
-                part: node,
-                places: vec![number],
-            }),
+        match largest.iter_mut().find(|(part, _)| part == node) {
+            Some((_, count)) => *count += 1,
+            None => largest.push((node.clone(), 1)),
         }
         Ok(TreeNodeRecursion::Jump)
     })?;
+    let largest = largest.into_iter().filter(|(_, count)| *count > 1);
+    let mut found: Vec<Found> = largest
+        .map(|(part, _)| Found {
+            part,
+            places: Vec::new(),
+        })
+        .collect();
+    let mut numbers = Numbers::default();
+    plan.apply_with_subqueries(|node| {
+        let number = numbers.next();
+        let known = worth_sharing(node).then(|| found.iter_mut().find(|found| found.part == *node));
+        match known.flatten() {
+            Some(found) => {
+                found.places.push(number);
+                Ok(TreeNodeRecursion::Jump)
+            }
+            None => Ok(below(node)),
+        }
+    })?;
     Ok(found)
+}
+
+pub(super) fn hash(part: &LogicalPlan) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    part.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Where parts may be: a recursive query runs its parts more than once.
@@ -76,7 +92,7 @@ pub(super) fn below(node: &LogicalPlan) -> TreeNodeRecursion {
 }
 
 /// The part of a query that does its work: what is below the sorting and cutting off of groups, if it groups at the end, otherwise all.
-pub(super) fn main_part(plan: &LogicalPlan) -> Result<Option<Found<'_>>> {
+pub(super) fn main_part(plan: &LogicalPlan) -> Result<Option<Found>> {
     let mut numbers = Numbers::default();
     let mut at = (plan, numbers.next());
     while let LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) = at.0 {
@@ -100,7 +116,7 @@ pub(super) fn main_part(plan: &LogicalPlan) -> Result<Option<Found<'_>>> {
     let (part, number) = if groups { at } else { all };
     let works = part.exists(|node| Ok(worth_sharing(node)))?;
     Ok((works && may_be_shared(part)?).then(|| Found {
-        part,
+        part: part.clone(),
         places: vec![number],
     }))
 }
@@ -108,14 +124,18 @@ pub(super) fn main_part(plan: &LogicalPlan) -> Result<Option<Found<'_>>> {
 /// Whether two scans read the same table: otherwise no parts are equal.
 fn some_table_is_read_twice(plan: &LogicalPlan) -> Result<bool> {
     let mut names: Vec<TableReference> = Vec::new();
-    plan.exists(|node| {
-        let LogicalPlan::TableScan(scan) = node else {
-            return Ok(false);
-        };
-        let twice = names.contains(&scan.table_name);
-        names.push(scan.table_name.clone());
-        Ok(twice)
-    })
+    let mut twice = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            twice |= names.contains(&scan.table_name);
+            names.push(scan.table_name.clone());
+        }
+        Ok(match twice {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(twice)
 }
 
 fn worth_sharing(node: &LogicalPlan) -> bool {

@@ -119,7 +119,11 @@ impl Part {
     /// The memory of the result is accounted for by who keeps it.
     pub(super) fn hand_over(&self) {
         let state = self.state.lock();
-        state.buffers.iter().flatten().for_each(|buffer| buffer.free_reservation());
+        state
+            .buffers
+            .iter()
+            .flatten()
+            .for_each(|buffer| buffer.free_reservation());
     }
 
     fn begin(
@@ -206,7 +210,10 @@ impl Part {
 
 impl State {
     fn forget(&self, ticket: Ticket) {
-        self.buffers.iter().flatten().for_each(|buffer| buffer.forget(ticket));
+        self.buffers
+            .iter()
+            .flatten()
+            .for_each(|buffer| buffer.forget(ticket));
     }
 }
 

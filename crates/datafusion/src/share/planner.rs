@@ -10,7 +10,7 @@ use crate::options::{CorunOptions, JoinChoice};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::internal_datafusion_err;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::LogicalPlan;
@@ -113,12 +113,12 @@ impl SharingPlanner {
     }
 
     /// The main part, if it is to be shared with other statements.
-    fn main<'a>(&self, plan: &'a LogicalPlan, options: &CorunOptions) -> Result<Option<Found<'a>>> {
+    fn main(&self, plan: &LogicalPlan, options: &CorunOptions) -> Result<Option<Found>> {
         if options.share_work == JoinChoice::Off {
             return Ok(None);
         }
         let main = main_part(plan)?;
-        Ok(main.filter(|main| self.is_wanted_again(main.part, options)))
+        Ok(main.filter(|main| self.is_wanted_again(&main.part, options)))
     }
 
     fn is_wanted_again(&self, part: &LogicalPlan, options: &CorunOptions) -> bool {
@@ -133,7 +133,7 @@ impl SharingPlanner {
     async fn share(
         &self,
         plan: &LogicalPlan,
-        parts: Vec<Found<'_>>,
+        parts: Vec<Found>,
         options: &CorunOptions,
         session: &dyn Session,
     ) -> Result<LogicalPlan> {
@@ -141,34 +141,34 @@ impl SharingPlanner {
         for found in parts {
             let readers = self.readers(&found, options, session).await?;
             for (place, reader) in found.places.iter().zip(readers) {
-                scans.insert(*place, scan(found.part, reader)?);
+                scans.insert(*place, scan(&found.part, reader)?);
             }
         }
         let mut numbers = Numbers::default();
-        let plan = plan.clone().transform_down(|node| match scans.remove(&numbers.next()) {
-            Some(scan) => Ok(Transformed::new(scan, true, TreeNodeRecursion::Jump)),
-            None => {
-                let below = below(&node);
-                Ok(Transformed::new(node, false, below))
-            }
-        });
+        let plan = plan
+            .clone()
+            .transform_down_with_subqueries(|node| match scans.remove(&numbers.next()) {
+                Some(scan) => Ok(Transformed::new(scan, true, TreeNodeRecursion::Jump)),
+                None => {
+                    let below = below(&node);
+                    Ok(Transformed::new(node, false, below))
+                }
+            });
         plan.data()
     }
 
     /// Readers of a part, one for each of its places.
     async fn readers(
         &self,
-        found: &Found<'_>,
+        found: &Found,
         options: &CorunOptions,
         session: &dyn Session,
     ) -> Result<Vec<CorunSharedExec>> {
-        let plan = self
-            .plan(found.part, Wanted::Repeated, options, session)
-            .await?;
-        let schema = schema(found.part);
+        let plan = self.plan(&found.part, Wanted::Repeated, options, session).await?;
+        let schema = schema(&found.part);
         let is_main = found.places.len() == 1;
-        let key = match is_main || self.is_wanted_again(found.part, options) {
-            true => self.key(found.part, &plan, session)?,
+        let key = match is_main || self.is_wanted_again(&found.part, options) {
+            true => self.key(&found.part, &plan, session)?,
             false => None,
         };
         let part = || Arc::new(Part::new(Arc::clone(&plan), Arc::clone(&schema), None));
@@ -209,7 +209,9 @@ impl SharingPlanner {
             sources: sources.into(),
             settings: self.work.settings(session.config_options().entries()),
             pool: Arc::clone(&session.runtime_env().memory_pool),
-            runtime: tokio::runtime::Handle::try_current().ok().map(|handle| handle.id()),
+            runtime: tokio::runtime::Handle::try_current()
+                .ok()
+                .map(|handle| handle.id()),
         }))
     }
 }

@@ -37,7 +37,10 @@ impl PartialEq for Source {
             (Source::Batch(a), Source::Batch(b)) => {
                 a.num_rows() == b.num_rows()
                     && a.num_columns() == b.num_columns()
-                    && a.columns().iter().zip(b.columns()).all(|(a, b)| Arc::ptr_eq(a, b))
+                    && a.columns()
+                        .iter()
+                        .zip(b.columns())
+                        .all(|(a, b)| Arc::ptr_eq(a, b))
             }
             #[cfg(feature = "store")]
             (Source::Moment(a, at), Source::Moment(b, then)) => at == then && a.is_same(b),

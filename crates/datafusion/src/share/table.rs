@@ -40,7 +40,9 @@ pub(super) fn scan(part: &LogicalPlan, reader: CorunSharedExec) -> Result<Logica
     let columns: Vec<Expr> = columns.collect();
     let name = reader.part_name().to_owned();
     let table = provider_as_source(Arc::new(SharedTable(Arc::new(reader))));
-    let plan = LogicalPlanBuilder::scan(name, table, None)?.project(columns)?.build()?;
+    let plan = LogicalPlanBuilder::scan(name, table, None)?
+        .project(columns)?
+        .build()?;
     debug_assert_eq!(plan.schema().columns(), part.schema().columns());
     Ok(plan)
 }

@@ -1,5 +1,6 @@
 //! `SharedWork`: what the statements of several sessions make, where others find it while it is made and afterwards.
 
+use super::find::hash;
 use super::part::{Part, Place};
 use super::sources::Source;
 use corun_model::shared_work::{KeptResults, SeenBefore};
@@ -11,7 +12,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 
 /// Parts that are remembered for a second time; about the statements of a few minutes.
@@ -293,10 +294,4 @@ impl Entry {
         drop(state);
         drop(gone);
     }
-}
-
-fn hash(part: &LogicalPlan) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    part.hash(&mut hasher);
-    hasher.finish()
 }

@@ -11,6 +11,7 @@ fn star() -> Engine {
 fn star_in(partitions: usize) -> Engine {
     let options = EngineOptions {
         partitions,
+        share_work: false,
         ..EngineOptions::default()
     };
     let engine = Engine::new(&options).unwrap();

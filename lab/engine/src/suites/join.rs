@@ -169,6 +169,7 @@ fn engine_with(
             .iter()
             .map(|(key, value)| (key.to_string(), value.to_string()))
             .collect(),
+        share_work: false,
         ..EngineOptions::default()
     };
     let engine = Engine::new(&options)?;

@@ -3,6 +3,7 @@
 //! `geomean_join_heavy` covers flights 2 to 4: the queries that join the fact table with three or four dimensions.
 //! Flight 1 joins a few hundred days only.
 
+use super::workload::streams::{Choice, Dashboard, Values};
 use super::workload::{self, Source, Workload, WorkloadArgs, scratch_files, text_of};
 use clap::Args;
 use corun_workloads::ssb::{QUERIES, Ssb, order_by, recorded};
@@ -15,11 +16,76 @@ const JOIN_HEAVY: &[&str] = &[
     "q2.1", "q2.2", "q2.3", "q3.1", "q3.2", "q3.3", "q3.4", "q4.1", "q4.2", "q4.3",
 ];
 
+const CATEGORIES: Values = Values::Words(&[
+    "11", "12", "13", "14", "15", "21", "22", "23", "24", "25", "31", "32", "33", "34", "35", "41", "42",
+    "43", "44", "45", "51", "52", "53", "54", "55",
+]);
+const REGIONS: Values = Values::Words(&["AMERICA", "ASIA", "EUROPE", "AFRICA", "MIDDLE EAST"]);
+const YEARS: Values = Values::Numbers(1992, 1998);
+
+/// Queries of each flight, with what a user would choose in them.
+const DASHBOARDS: &[Dashboard] = &[
+    Dashboard {
+        query: "q1.1",
+        choices: &[
+            Choice::new("lo_quantity < ", "25", Values::Numbers(15, 34)),
+            Choice::new("d_year = ", "1993", YEARS),
+        ],
+    },
+    Dashboard {
+        query: "q2.1",
+        choices: &[
+            Choice::new("p_category = 'MFGR#", "12", CATEGORIES),
+            Choice::new("s_region = '", "AMERICA", REGIONS),
+        ],
+    },
+    Dashboard {
+        query: "q2.3",
+        choices: &[
+            Choice::new("p_brand1 = 'MFGR#22", "21", Values::Numbers(10, 39)),
+            Choice::new("s_region = '", "EUROPE", REGIONS),
+        ],
+    },
+    Dashboard {
+        query: "q3.2",
+        choices: &[
+            Choice::new("c_nation = '", "UNITED STATES", NATIONS),
+            Choice::new("d_year >= ", "1992", Values::Numbers(1992, 1997)),
+        ],
+    },
+    Dashboard {
+        query: "q4.3",
+        choices: &[
+            Choice::new("p_category = 'MFGR#", "14", CATEGORIES),
+            Choice::new("c_region = '", "AMERICA", REGIONS),
+        ],
+    },
+];
+
+const NATIONS: Values = Values::Words(&[
+    "UNITED STATES",
+    "CHINA",
+    "FRANCE",
+    "EGYPT",
+    "BRAZIL",
+    "INDIA",
+    "GERMANY",
+    "KENYA",
+    "CANADA",
+    "JAPAN",
+    "ROMANIA",
+    "MOROCCO",
+    "PERU",
+    "VIETNAM",
+    "RUSSIA",
+]);
+
 fn workload() -> Workload {
     Workload {
         suite: Suite::Ssb,
         queries: QUERIES.iter().map(|(name, _)| (*name).to_owned()).collect(),
         sql: |_, name| text_of(QUERIES, name),
+        dashboards: DASHBOARDS,
         join_heavy: JOIN_HEAVY,
         order_by,
         recorded,

@@ -3,6 +3,7 @@
 //! Tables and texts come from the generator of DuckDB's extension, which `scripts/bootstrap --peers` installs; they are made once a
 //! scale factor and kept beside the peers. `geomean_join_heavy` is left out: nearly all of these queries join.
 
+use super::workload::streams::{Choice, Dashboard, Values};
 use super::workload::{self, Files, Source, Workload, WorkloadArgs};
 use clap::Args;
 use corun_model::progress::Progress;
@@ -15,6 +16,69 @@ use std::process::{Command, Stdio};
 
 /// Makes the tables and texts; run by the interpreter that has the generator.
 const GENERATOR: &str = include_str!("../peers/tpcds_data.py");
+
+const MANAGERS: Values = Values::Numbers(1, 100);
+
+/// Queries with what a user would choose in them: by manufacturer, by manager, by customers' marriage and education, by hour.
+const DASHBOARDS: &[Dashboard] = &[
+    Dashboard {
+        query: "q03",
+        choices: &[Choice::new("i_manufact_id = ", "128", Values::Numbers(1, 1000))],
+    },
+    Dashboard {
+        query: "q07",
+        choices: PEOPLE,
+    },
+    Dashboard {
+        query: "q19",
+        choices: &[Choice::new("i_manager_id=", "8", MANAGERS)],
+    },
+    Dashboard {
+        query: "q26",
+        choices: PEOPLE,
+    },
+    Dashboard {
+        query: "q42",
+        choices: &[Choice::new("i_manager_id = ", "1", MANAGERS)],
+    },
+    Dashboard {
+        query: "q52",
+        choices: &[Choice::new("i_manager_id = ", "1", MANAGERS)],
+    },
+    Dashboard {
+        query: "q55",
+        choices: &[Choice::new("i_manager_id=", "28", MANAGERS)],
+    },
+    Dashboard {
+        query: "q96",
+        choices: &[
+            Choice::new("hd_dep_count = ", "7", Values::Numbers(0, 9)),
+            Choice::new("t_hour = ", "20", Values::Numbers(8, 20)),
+        ],
+    },
+];
+
+const PEOPLE: &[Choice] = &[
+    Choice::new(
+        "cd_education_status = '",
+        "College",
+        Values::Words(&[
+            "College",
+            "Primary",
+            "Secondary",
+            "2 yr Degree",
+            "4 yr Degree",
+            "Advanced Degree",
+            "Unknown",
+        ]),
+    ),
+    Choice::new(
+        "cd_marital_status = '",
+        "S",
+        Values::Words(&["S", "M", "D", "W", "U"]),
+    ),
+    Choice::new("cd_gender = '", "M", Values::Words(&["M", "F"])),
+];
 
 /// Queries there are.
 const QUERIES: usize = 99;
@@ -43,6 +107,7 @@ impl SuiteArgs for TpcdsArgs {
             suite: Suite::Tpcds,
             queries: (1..=QUERIES).map(|number| format!("q{number:02}")).collect(),
             sql,
+            dashboards: DASHBOARDS,
             join_heavy: &[],
             // Many of its orders leave ties that LIMIT cuts.
             order_by: |_| &[],

@@ -20,6 +20,7 @@ fn workload() -> Workload {
         suite: Suite::Tpch,
         queries: QUERIES.iter().map(|(name, _)| (*name).to_owned()).collect(),
         sql: |_, name| text_of(QUERIES, name),
+        dashboards: &[],
         join_heavy: JOIN_HEAVY,
         order_by,
         recorded,

@@ -5,25 +5,27 @@
 //! that have one (see `answers_*.txt` beside the queries), elsewhere the answer of stock DataFusion, run once before,
 //! which says that the engines agree, not that all are right.
 
-use std::cell::RefCell;
-use std::path::PathBuf;
+mod engines;
+pub(super) mod streams;
 
-use corun_datafusion::{Engine, EngineOptions, Joins, QueryOutput};
+pub(super) use engines::{Files, scratch_files};
 
 use clap::Args;
-use corun_cli::arguments::positive_number;
+use corun_cli::arguments::{positive, positive_number};
+use corun_datafusion::QueryOutput;
 use corun_model::progress::Progress;
 use corun_workloads::answers::{Recorded, rows};
 use corun_workloads::dataset::{Dataset, DatasetError};
 use lab_core::error::BenchError;
 use lab_core::row::{Row, Value};
 use lab_core::run::{Comparison, Runner, Sample, Side};
-use lab_core::suite::{Common, Rounds, Suite, Threads, all_cores};
-use tempfile::TempDir;
-
-use crate::peers::duckdb::{self, DuckDb};
-use crate::query::{run_query, runtime, side};
 use lab_core::stats::{Spread, geometric_mean};
+use lab_core::suite::{Common, Rounds, Suite, Threads, all_cores};
+
+use crate::peers::duckdb;
+use crate::query::{run_query, runtime, side};
+use engines::Engines;
+use streams::{Dashboard, Streams};
 
 /// The side whose ratios are published.
 const CORUN: &str = "corun";
@@ -34,13 +36,6 @@ const DATAFUSION: &str = "datafusion";
 const SCALE_FACTOR: f64 = 1.0;
 /// Scale factor of `--quick`: one with recorded answers.
 const SCALE_FACTOR_QUICK: f64 = 0.01;
-
-/// Tables as Parquet files: a folder with a folder for each table.
-pub(super) struct Files {
-    pub(super) tables: PathBuf,
-    /// What is removed when they are not needed any more.
-    pub(super) scratch: Option<TempDir>,
-}
 
 /// Makes tables in memory: scale factor, partitions, threads.
 type Generate = fn(f64, usize, usize, &dyn Progress) -> Result<Dataset, DatasetError>;
@@ -53,6 +48,8 @@ pub(super) struct Workload {
     pub(super) queries: Vec<String>,
     /// The text of a query at a scale factor; asked once the tables are there.
     pub(super) sql: fn(f64, &str) -> Result<String, BenchError>,
+    /// Queries with constants that users change; none: the workload has no streams of them.
+    pub(super) dashboards: &'static [Dashboard],
     /// Names of the queries whose time is mostly joins, chosen by a rule the suite states; none: there is no mean of them.
     pub(super) join_heavy: &'static [&'static str],
     /// Output columns a query is ordered by.
@@ -70,19 +67,6 @@ pub(super) fn text_of(queries: &[(&str, &str)], name: &str) -> Result<String, Be
     let text = queries.iter().find(|(query, _)| *query == name);
     let text = text.map(|(_, sql)| (*sql).to_owned());
     text.ok_or_else(|| BenchError::Data(format!("there is no query {name}")))
-}
-
-/// Tables that `write` puts below a scratch folder.
-pub(super) fn scratch_files(
-    write: impl FnOnce(&std::path::Path) -> Result<usize, DatasetError>,
-) -> Result<Files, BenchError> {
-    let scratch = tempfile::tempdir()
-        .map_err(|source| BenchError::io("cannot make a folder for Parquet files", source))?;
-    write(scratch.path())?;
-    Ok(Files {
-        tables: scratch.path().to_owned(),
-        scratch: Some(scratch),
-    })
 }
 
 /// Where an engine reads the tables from.
@@ -161,6 +145,10 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
     pub scale: Option<f64>,
 
+    /// Instead of one query at a time, so many clients at once, from Parquet files; repeatable.
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = positive, allow_negative_numbers = true)]
+    pub clients: Vec<usize>,
+
     /// Without DuckDB beside the runs from files.
     #[arg(long)]
     pub no_peers: bool,
@@ -186,6 +174,9 @@ pub(super) fn run(
         true => vec![all_cores()],
         false => args.threads.counts(),
     };
+    if !args.clients.is_empty() {
+        return run_streams(workload, scale_factor, &counts, args, runner);
+    }
     let passes = sources.iter().flat_map(|&source| {
         let pass = move |&partitions| Pass {
             workload,
@@ -226,68 +217,41 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The sides of a pass, over the same data.
-struct Engines {
-    corun: Engine,
-    stock: Engine,
-    /// Over files, where it is here.
-    peer: Option<RefCell<DuckDb>>,
-    _scratch: Option<TempDir>,
-}
-
-impl Engines {
-    fn over(data: &Dataset, partitions: usize) -> Result<Engines, BenchError> {
-        let engines = Engines::empty(partitions)?;
-        crate::tables::register(data, &engines.corun)?;
-        crate::tables::register(data, &engines.stock)?;
-        Ok(engines)
+/// Runs the cases with several clients at once.
+fn run_streams(
+    workload: &Workload,
+    scale_factor: f64,
+    counts: &[usize],
+    args: &WorkloadArgs,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
+    if workload.dashboards.is_empty() {
+        return Err(BenchError::BadArgument(format!(
+            "{} has no queries for several clients; use ssb or tpcds",
+            workload.suite.name()
+        )));
     }
-
-    fn over_files(
-        pass: &Pass<'_>,
-        args: &WorkloadArgs,
-        runner: &mut Runner<'_>,
-    ) -> Result<Engines, BenchError> {
-        let files = (pass.workload.files)(pass.scale_factor, pass.partitions, runner.progress())?;
-        let unreadable = |source| BenchError::io("cannot read the folder of Parquet files", source);
-        let mut engines = Engines::empty(pass.partitions)?;
-        if !args.no_peers {
-            engines.peer =
-                duckdb::start_or_say(pass.workload.suite.name(), "ms", "ms", runner).map(RefCell::new);
-        }
-        if let Some(peer) = &engines.peer {
-            peer.borrow_mut().set_threads(pass.partitions)?;
-        }
-        let runtime = runtime(pass.partitions)?;
-        for table in files.tables.read_dir().map_err(unreadable)? {
-            let path = table.map_err(unreadable)?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            runtime.block_on(engines.corun.register_path(&name, &path))?;
-            runtime.block_on(engines.stock.register_path(&name, &path))?;
-            if let Some(peer) = &engines.peer {
-                peer.borrow_mut().view(&name, &path)?;
-            }
-        }
-        engines._scratch = files.scratch;
-        Ok(engines)
+    let suffix = |partitions: usize| format!("sf{scale_factor}_p{partitions}_parquet");
+    let cases = counts.iter().flat_map(|&partitions| {
+        let of = move |&clients| streams::cases(&suffix(partitions), clients).collect::<Vec<_>>();
+        args.clients.iter().flat_map(of)
+    });
+    let cases: Vec<String> = cases.collect();
+    if !cases.iter().any(|case| args.common.selects(case)) {
+        return Err(args.common.no_such_case(workload.suite, cases.into_iter()));
     }
-
-    fn empty(partitions: usize) -> Result<Engines, BenchError> {
-        Ok(Engines {
-            corun: engine(Joins::Corun, partitions)?,
-            stock: engine(Joins::Stock, partitions)?,
-            peer: None,
-            _scratch: None,
-        })
+    let files = (workload.files)(scale_factor, counts[0], runner.progress())?;
+    for &partitions in counts {
+        let streams = Streams {
+            workload,
+            scale_factor,
+            partitions,
+            suffix: suffix(partitions),
+            files: &files,
+        };
+        streams.run(args, runner)?;
     }
-}
-
-fn engine(joins: Joins, partitions: usize) -> Result<Engine, BenchError> {
-    Ok(Engine::new(&EngineOptions {
-        partitions,
-        joins,
-        ..EngineOptions::default()
-    })?)
+    Ok(())
 }
 
 /// Runs the selected queries of one pass, then emits their geometric means.

@@ -3,10 +3,10 @@
 use super::*;
 use arrow::array::{AsArray, Int64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::execution::memory_pool::GreedyMemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,10 @@ struct Draw(u64);
 
 impl Draw {
     fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % limit
     }
 }
@@ -83,7 +86,14 @@ async fn run(seed: u64, keeper: bool) {
             ends.fetch_add(1, Ordering::Relaxed);
         }
     };
-    let buffer = Buffer::start("a part", all, input(batches, fails, Arc::clone(&made)), &context, metrics, tell);
+    let buffer = Buffer::start(
+        "a part",
+        all,
+        input(batches, fails, Arc::clone(&made)),
+        &context,
+        metrics,
+        tell,
+    );
     let mut states: Vec<State> = (0..readers).map(|_| State::Waits).collect();
     let mut steps = 0;
     while states.iter().any(|state| !matches!(state, State::Done)) {
@@ -112,24 +122,36 @@ async fn run(seed: u64, keeper: bool) {
                 drop(step);
                 State::Done
             }
-            State::Reads(mut current, seen) => match current.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Pending => {
-                    tokio::task::yield_now().await;
-                    State::Reads(current, seen)
+            State::Reads(mut current, seen) => {
+                match current.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Pending => {
+                        tokio::task::yield_now().await;
+                        State::Reads(current, seen)
+                    }
+                    Poll::Ready((reader, Ok(Some(batch)))) => {
+                        assert_eq!(
+                            batch.column(0).as_primitive::<Int64Type>().value(0),
+                            seen,
+                            "seed {seed}"
+                        );
+                        State::Reads(step(reader), seen + 1)
+                    }
+                    Poll::Ready((_, Ok(None))) => {
+                        assert!(
+                            !fails && seen == batches as i64,
+                            "seed {seed}: {seen} of {batches}"
+                        );
+                        State::Done
+                    }
+                    Poll::Ready((_, Err(error))) => {
+                        assert!(
+                            fails && error.to_string().contains("has failed"),
+                            "seed {seed}: {error}"
+                        );
+                        State::Done
+                    }
                 }
-                Poll::Ready((reader, Ok(Some(batch)))) => {
-                    assert_eq!(batch.column(0).as_primitive::<Int64Type>().value(0), seen, "seed {seed}");
-                    State::Reads(step(reader), seen + 1)
-                }
-                Poll::Ready((_, Ok(None))) => {
-                    assert!(!fails && seen == batches as i64, "seed {seed}: {seen} of {batches}");
-                    State::Done
-                }
-                Poll::Ready((_, Err(error))) => {
-                    assert!(fails && error.to_string().contains("has failed"), "seed {seed}: {error}");
-                    State::Done
-                }
-            },
+            }
         };
     }
     assert!(made.load(Ordering::Relaxed) <= batches);
@@ -139,7 +161,11 @@ async fn run(seed: u64, keeper: bool) {
         tokio::task::yield_now().await;
     }
     assert!(told.load(Ordering::Relaxed) <= 1, "seed {seed}");
-    assert_eq!(context.memory_pool().reserved(), 0, "seed {seed}: memory is given back");
+    assert_eq!(
+        context.memory_pool().reserved(),
+        0,
+        "seed {seed}: memory is given back"
+    );
 }
 
 #[tokio::test]
@@ -156,7 +182,14 @@ async fn nothing_is_made_that_nobody_wants() {
     let made = Arc::new(AtomicUsize::new(0));
     let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
     let context = context(1 << 20);
-    let buffer = Buffer::start("a part", [1, 2].into_iter(), input(100, false, Arc::clone(&made)), &context, metrics, |_| {});
+    let buffer = Buffer::start(
+        "a part",
+        [1, 2].into_iter(),
+        input(100, false, Arc::clone(&made)),
+        &context,
+        metrics,
+        |_| {},
+    );
     let mut reader = buffer.read(1).unwrap();
     for _ in 0..5 {
         reader.next().await.unwrap().unwrap();
