@@ -2,9 +2,9 @@
 
 use datafusion::common::TableReference;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A part, and where it stands: numbers of nodes as [`Numbers`] counts them.
@@ -29,10 +29,12 @@ pub(super) fn repeated(plan: &LogicalPlan) -> Result<Vec<Found>> {
     if !some_table_is_read_twice(plan)? {
         return Ok(Vec::new());
     }
+    let links = links_of_joins(plan)?;
+    let is_candidate = |node: &LogicalPlan| worth_sharing(node) && !links.contains(&std::ptr::from_ref(node));
     // Equal parts have equal hashes; the few that have are compared.
     let mut all: HashMap<u64, usize> = HashMap::new();
     plan.apply_with_subqueries(|node| {
-        if worth_sharing(node) {
+        if is_candidate(node) {
             *all.entry(hash(node)).or_default() += 1;
         }
         Ok(TreeNodeRecursion::Continue)
@@ -41,12 +43,13 @@ pub(super) fn repeated(plan: &LogicalPlan) -> Result<Vec<Found>> {
     if all.is_empty() {
         return Ok(Vec::new());
     }
-    let repeats =
-        |node: &LogicalPlan| -> Result<bool> { Ok(all.contains_key(&hash(node)) && may_be_shared(node)?) };
+    let repeats = |node: &LogicalPlan| -> Result<bool> {
+        Ok(is_candidate(node) && all.contains_key(&hash(node)) && may_be_shared(node)?)
+    };
     // Of equal parts, some may stand within larger ones.
     let mut largest: Vec<(LogicalPlan, usize)> = Vec::new();
     plan.apply_with_subqueries(|node| {
-        if !worth_sharing(node) || !repeats(node)? {
+        if !repeats(node)? {
             return Ok(below(node));
         }
         match largest.iter_mut().find(|(part, _)| part == node) {
@@ -65,7 +68,7 @@ pub(super) fn repeated(plan: &LogicalPlan) -> Result<Vec<Found>> {
     let mut numbers = Numbers::default();
     plan.apply_with_subqueries(|node| {
         let number = numbers.next();
-        let known = worth_sharing(node).then(|| found.iter_mut().find(|found| found.part == *node));
+        let known = is_candidate(node).then(|| found.iter_mut().find(|found| found.part == *node));
         match known.flatten() {
             Some(found) => {
                 found.places.push(number);
@@ -75,6 +78,30 @@ pub(super) fn repeated(plan: &LogicalPlan) -> Result<Vec<Found>> {
         }
     })?;
     Ok(found)
+}
+
+/// Joins whose rows go into another join. Such a part of a chain is not shared: what the rest of the chain says about its keys would
+/// drop rows before it, in each place others, and could not any more.
+fn links_of_joins(plan: &LogicalPlan) -> Result<HashSet<*const LogicalPlan>> {
+    let mut links = HashSet::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Join(join) = node {
+            for input in [&join.left, &join.right] {
+                let mut input = input.as_ref();
+                while let LogicalPlan::Projection(_)
+                | LogicalPlan::Filter(_)
+                | LogicalPlan::SubqueryAlias(_) = input
+                {
+                    input = input.inputs()[0];
+                }
+                if let LogicalPlan::Join(_) = input {
+                    links.insert(std::ptr::from_ref(input));
+                }
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(links)
 }
 
 pub(super) fn hash(part: &LogicalPlan) -> u64 {
@@ -95,8 +122,17 @@ pub(super) fn below(node: &LogicalPlan) -> TreeNodeRecursion {
 pub(super) fn main_part(plan: &LogicalPlan) -> Result<Option<Found>> {
     let mut numbers = Numbers::default();
     let mut at = (plan, numbers.next());
+    let mut input = |node: &LogicalPlan| {
+        node.apply_subqueries(|query| {
+            query.apply_with_subqueries(|node| {
+                numbers.next();
+                Ok(below(node))
+            })
+        })?;
+        Ok::<_, DataFusionError>(numbers.next())
+    };
     while let LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) = at.0 {
-        at = (at.0.inputs()[0], numbers.next());
+        at = (at.0.inputs()[0], input(at.0)?);
     }
     let all = at;
     while let LogicalPlan::Projection(_)
@@ -106,7 +142,7 @@ pub(super) fn main_part(plan: &LogicalPlan) -> Result<Option<Found>> {
     | LogicalPlan::SubqueryAlias(_)
     | LogicalPlan::Window(_) = at.0
     {
-        at = (at.0.inputs()[0], numbers.next());
+        at = (at.0.inputs()[0], input(at.0)?);
     }
     // Groups without aggregates may be cut off while they are found.
     let groups = match at.0 {

@@ -2,7 +2,7 @@
 
 use super::exec::CorunSharedExec;
 use super::find::{Found, Numbers, below, main_part, repeated};
-use super::part::Part;
+use super::part::{Part, Place};
 use super::sources::sources;
 use super::table::{scan, schema};
 use super::work::{Key, Origin, SharedWork};
@@ -94,31 +94,61 @@ impl SharingPlanner {
     ) -> BoxFuture<'a, Result<Arc<dyn ExecutionPlan>>> {
         async move {
             if wanted == Wanted::Main
-                && let Some(main) = self.main(plan, options)?
+                && let Some(rest) = self.without_main(plan, options, session).await?
             {
-                let rest = self.share(plan, vec![main], options, session).await?;
                 return self.plan(&rest, Wanted::Repeated, options, session).await;
             }
-            let repeated = match options.share_parts {
+            let parts = match options.share_parts {
                 true => repeated(plan)?,
                 false => Vec::new(),
             };
-            if repeated.is_empty() {
-                return self.inner.create_physical_plan(plan, session).await;
+            let mut scans = HashMap::new();
+            for found in parts {
+                let readers = self.readers(&found, options, session).await?;
+                for (place, reader) in found.places.iter().zip(readers) {
+                    scans.insert(*place, scan(&found.part, reader)?);
+                }
             }
-            let rest = self.share(plan, repeated, options, session).await?;
-            self.inner.create_physical_plan(&rest, session).await
+            match scans.is_empty() {
+                true => self.inner.create_physical_plan(plan, session).await,
+                false => {
+                    self.inner
+                        .create_physical_plan(&replaced(plan, scans)?, session)
+                        .await
+                }
+            }
         }
         .boxed()
     }
 
-    /// The main part, if it is to be shared with other statements.
-    fn main(&self, plan: &LogicalPlan, options: &CorunOptions) -> Result<Option<Found>> {
+    /// The plan with a scan in place of its main part, if that is to be shared with other statements.
+    async fn without_main(
+        &self,
+        plan: &LogicalPlan,
+        options: &CorunOptions,
+        session: &dyn Session,
+    ) -> Result<Option<LogicalPlan>> {
         if options.share_work == JoinChoice::Off {
             return Ok(None);
         }
-        let main = main_part(plan)?;
-        Ok(main.filter(|main| self.is_wanted_again(&main.part, options)))
+        let Some(Found { part, places }) = main_part(plan)? else {
+            return Ok(None);
+        };
+        if !self.is_wanted_again(&part, options) {
+            return Ok(None);
+        }
+        let physical = self.plan(&part, Wanted::Repeated, options, session).await?;
+        let Some(key) = self.key(&part, &physical, session)? else {
+            return Ok(None);
+        };
+        let (place, origin) = self
+            .work
+            .reader(key, &physical, &schema(&part), options.shared_work_bytes);
+        let label = origin.label().unwrap_or("kept for other statements");
+        let reader = CorunSharedExec::new(place, label.to_owned(), physical);
+        let scan = scan(&part, reader)?;
+        let scans = places.into_iter().map(|place| (place, scan.clone())).collect();
+        Ok(Some(replaced(plan, scans)?))
     }
 
     fn is_wanted_again(&self, part: &LogicalPlan, options: &CorunOptions) -> bool {
@@ -129,35 +159,7 @@ impl SharingPlanner {
         }
     }
 
-    /// The plan with scans of shared tables in the places of `parts`.
-    async fn share(
-        &self,
-        plan: &LogicalPlan,
-        parts: Vec<Found>,
-        options: &CorunOptions,
-        session: &dyn Session,
-    ) -> Result<LogicalPlan> {
-        let mut scans: HashMap<usize, LogicalPlan> = HashMap::new();
-        for found in parts {
-            let readers = self.readers(&found, options, session).await?;
-            for (place, reader) in found.places.iter().zip(readers) {
-                scans.insert(*place, scan(&found.part, reader)?);
-            }
-        }
-        let mut numbers = Numbers::default();
-        let plan = plan
-            .clone()
-            .transform_down_with_subqueries(|node| match scans.remove(&numbers.next()) {
-                Some(scan) => Ok(Transformed::new(scan, true, TreeNodeRecursion::Jump)),
-                None => {
-                    let below = below(&node);
-                    Ok(Transformed::new(node, false, below))
-                }
-            });
-        plan.data()
-    }
-
-    /// Readers of a part, one for each of its places.
+    /// Readers of a part that the statement has more than once, one for each of its places.
     async fn readers(
         &self,
         found: &Found,
@@ -166,29 +168,27 @@ impl SharingPlanner {
     ) -> Result<Vec<CorunSharedExec>> {
         let plan = self.plan(&found.part, Wanted::Repeated, options, session).await?;
         let schema = schema(&found.part);
-        let is_main = found.places.len() == 1;
-        let key = match is_main || self.is_wanted_again(&found.part, options) {
+        let key = match self.is_wanted_again(&found.part, options) {
             true => self.key(&found.part, &plan, session)?,
             false => None,
         };
-        let part = || Arc::new(Part::new(Arc::clone(&plan), Arc::clone(&schema), None));
         let (first, origin) = match key {
             Some(key) => self.work.reader(key, &plan, &schema, options.shared_work_bytes),
-            None => (admitted(&part())?, Origin::Here),
+            None => {
+                let part = Arc::new(Part::new(Arc::clone(&plan), schema, None));
+                (admitted(&part)?, Origin::Here)
+            }
         };
         let part = Arc::clone(first.part());
         let mut places = vec![first];
         for _ in 1..found.places.len() {
+            // Nothing is dropped before the first has begun.
             places.push(admitted(&part)?);
         }
         let count = places.len();
         let readers = places.into_iter().enumerate().map(|(index, place)| {
-            let label = match (origin, count) {
-                (Origin::Here, 1) => "kept for other statements".to_owned(),
-                (Origin::Here, _) => format!("reader {} of {count}", index + 1),
-                (Origin::UnderWay, _) => "run by another statement".to_owned(),
-                (Origin::Kept, _) => "kept from another statement".to_owned(),
-            };
+            let number = || format!("reader {} of {count}", index + 1);
+            let label = origin.label().map_or_else(number, str::to_owned);
             CorunSharedExec::new(place, label, Arc::clone(&plan))
         });
         Ok(readers.collect())
@@ -216,7 +216,22 @@ impl SharingPlanner {
     }
 }
 
-fn admitted(part: &Arc<Part>) -> Result<super::part::Place> {
+/// The plan with `scans` in the places of parts.
+fn replaced(plan: &LogicalPlan, mut scans: HashMap<usize, LogicalPlan>) -> Result<LogicalPlan> {
+    let mut numbers = Numbers::default();
+    let replaced = plan.clone().transform_down_with_subqueries(|node| {
+        Ok(match scans.remove(&numbers.next()) {
+            Some(scan) => Transformed::new(scan, true, TreeNodeRecursion::Jump),
+            None => {
+                let below = below(&node);
+                Transformed::new(node, false, below)
+            }
+        })
+    });
+    replaced.data()
+}
+
+fn admitted(part: &Arc<Part>) -> Result<Place> {
     part.admit()
         .ok_or_else(|| internal_datafusion_err!("a shared part has begun before its readers were planned"))
 }

@@ -99,6 +99,17 @@ pub struct SharedWorkState {
     pub bytes: usize,
 }
 
+impl Origin {
+    /// For `EXPLAIN`, where it is another statement.
+    pub(super) fn label(self) -> Option<&'static str> {
+        match self {
+            Origin::Here => None,
+            Origin::UnderWay => Some("run by another statement"),
+            Origin::Kept => Some("kept from another statement"),
+        }
+    }
+}
+
 impl fmt::Debug for SharedWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.now().fmt(f)

@@ -58,6 +58,7 @@ async fn a_statement_that_comes_again_is_answered_from_what_was_kept() {
             "select x.a_id, b_id from a x left join b on x.a_id = b_id",
             "select a_id, row_number() over (partition by a_i order by a_id) from a",
             "select distinct a_i from a",
+            "select s + (select count(*) from b where b_id > 3) from (select sum(a_id) as s from a)",
             "select a_i, sum(a_id) over () from (select distinct a_i, a_id from a) order by a_i, a_id limit 20",
             "with g as (select a_i as k, count(*) as n from a group by a_i) select x.k, sum(y.n) from g x join g y on x.n = y.n group by x.k",
         ] {

@@ -6,6 +6,7 @@
 //! which says that the engines agree, not that all are right.
 
 mod engines;
+mod planning;
 pub(super) mod streams;
 
 pub(super) use engines::{Files, scratch_files};
@@ -311,7 +312,7 @@ fn run_pass(
         let ratio = runner.compare(Comparison {
             suite: workload.suite.name(),
             case: &case,
-            parameters,
+            parameters: parameters.clone(),
             metric: "ms",
             unit: "ms",
             units_per_second: 1e3,
@@ -321,6 +322,8 @@ fn run_pass(
             sides,
         });
         ratios.extend(ratio.map(|ratio| (query.as_str(), ratio)));
+        let suite = workload.suite.name();
+        planning::emit(suite, &case, &sql, engines, &parameters, &runtime, runner)?;
         runner.cases_are_finished();
     }
     emit_means(pass, args, &ratios, runner);

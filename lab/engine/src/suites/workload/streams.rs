@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Queries that a client of dashboards asks.
-const QUESTIONS: usize = 12;
+const QUESTIONS: usize = 24;
 const QUESTIONS_QUICK: usize = 4;
 /// Values that the constants of a dashboard are drawn from.
 const VALUES: u64 = 10;
