@@ -20,7 +20,7 @@ fn shared() -> Vec<String> {
         "select k, n from g where k in (select n from g)",
     ];
     let joined = [
-        "select count(*), sum(n) from j union all select k, n from j",
+        "select count(*), sum(k + n) from j union all select k, n from j",
         "select k, sum(n) from j group by k union all select n, sum(k) from j group by n",
         "select k, n, row_number() over (partition by k order by n) from j union all select k, n, 0 from j",
     ];
