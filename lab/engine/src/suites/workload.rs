@@ -239,7 +239,7 @@ fn run_streams(
     });
     let cases: Vec<String> = cases.collect();
     if !cases.iter().any(|case| args.common.selects(case)) {
-        return Err(args.common.no_such_case(workload.suite, cases.into_iter()));
+        return Err(args.common.no_such_case(workload.suite, cases));
     }
     let files = (workload.files)(scale_factor, counts[0], runner.progress())?;
     for &partitions in counts {
