@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(
             error.hint().as_deref(),
             Some(
-                "suites: floor, join, ssb, tpch, memory-latency, llc, oltp, instruction-cache, proxy, key-ranges, heavy-queue"
+                "suites: floor, join, ssb, tpch, tpcds, memory-latency, llc, oltp, instruction-cache, proxy, key-ranges, heavy-queue"
             )
         );
     }
