@@ -81,7 +81,8 @@ const RECORDED: [(&str, &[&str]); 12] = [
 
 /// Plots of what no recorded machine has, hardware event counters, and figures of which no run was recorded; of a quick run's few
 /// branches serial code mispredicts none.
-const NOT_RECORDED: [&str; 7] = [
+const NOT_RECORDED: [&str; 8] = [
+    "Against DuckDB",
     "Planning",
     "Several clients at once",
     "Latencies with several clients",
