@@ -17,9 +17,11 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
 use datafusion::physical_plan::metrics::SpillMetrics;
 use datafusion::physical_plan::spill::{SpillManager, get_record_batch_memory_size};
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use parking_lot::Mutex;
+use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -126,7 +128,8 @@ impl Buffer {
                     wanted.notified().await;
                     continue;
                 }
-                let next = input.next().await;
+                let next = AssertUnwindSafe(input.next()).catch_unwind().await;
+                let next = next.unwrap_or_else(|panic| Some(Err(panicked(panic.as_ref()))));
                 let Some(buffer) = filled.upgrade() else { return };
                 let filled = buffer.take(next);
                 buffer.produced.notify_waiters();
@@ -237,6 +240,15 @@ impl Buffer {
     pub(super) fn free_reservation(&self) {
         self.state.lock().reservation.free();
     }
+}
+
+/// A panic of a part is an error of all who read it.
+fn panicked(panic: &(dyn Any + Send)) -> DataFusionError {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default();
+    DataFusionError::Execution(format!("a shared part panicked: {text}"))
 }
 
 /// Tells of a task that ends before its part has: because nobody reads, or its runtime is shut down.

@@ -18,15 +18,15 @@
 //! Only parts that join, group, sort or compute windows are shared: a scan is cheaper than what its own filters save.
 
 mod buffer;
-mod exec;
 mod find;
 mod part;
 mod planner;
+mod reader;
 mod sources;
 mod table;
 mod work;
 
-pub use exec::CorunSharedExec;
-pub(crate) use exec::show_parts;
 pub(crate) use planner::{SharingPlanner, stock_planner};
+pub use reader::CorunSharedExec;
+pub(crate) use reader::show_parts;
 pub use work::SharedWorkState;

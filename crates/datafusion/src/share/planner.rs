@@ -1,8 +1,8 @@
 //! The query planner that plans shared parts apart.
 
-use super::exec::CorunSharedExec;
 use super::find::{Found, Numbers, below, main_part, repeated};
 use super::part::{Part, Place};
+use super::reader::CorunSharedExec;
 use super::sources::sources;
 use super::table::{scan, schema};
 use super::work::{Key, Origin, SharedWork};

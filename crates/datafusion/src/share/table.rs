@@ -1,6 +1,6 @@
 //! The table that stands for a part of a statement.
 
-use super::exec::CorunSharedExec;
+use super::reader::CorunSharedExec;
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::default_table_source::provider_as_source;

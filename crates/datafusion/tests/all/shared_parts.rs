@@ -32,7 +32,7 @@ fn shared() -> Vec<String> {
     ));
     all.push(
         "with w as (select a_id, row_number() over (partition by a_i order by a_id) as r from a) \
-         select x.a_id, y.r from w x join w y on x.a_id = y.a_id + 1"
+         select x.a_id, x.r, y.r from w x join w y on x.a_id = y.a_id + 1"
             .to_owned(),
     );
     all

@@ -199,3 +199,23 @@ async fn nothing_is_made_that_nobody_wants() {
     }
     assert_eq!(made.load(Ordering::Relaxed), 5 + AHEAD);
 }
+
+#[tokio::test]
+async fn a_panic_of_the_part_is_its_readers_error() {
+    let schema = Arc::new(Schema::empty());
+    let stream = futures::stream::poll_fn(|_| -> Poll<Option<Result<RecordBatch>>> { panic!("thirteen") });
+    let input = Box::pin(RecordBatchStreamAdapter::new(schema, stream));
+    let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
+    let buffer = Buffer::start(
+        "a part",
+        [1, 2].into_iter(),
+        input,
+        &context(1 << 20),
+        metrics,
+        |_| {},
+    );
+    for ticket in [1, 2] {
+        let error = buffer.read(ticket).unwrap().next().await.unwrap_err();
+        assert!(error.to_string().contains("thirteen"), "{error}");
+    }
+}
