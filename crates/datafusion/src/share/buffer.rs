@@ -236,6 +236,11 @@ impl Buffer {
         Some(Reader { buffer, ticket })
     }
 
+    /// Whether the part has given all it has.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(self.state.lock().end, Some(Ok(())))
+    }
+
     /// Somebody else accounts for the memory from here on.
     pub(super) fn free_reservation(&self) {
         self.state.lock().reservation.free();

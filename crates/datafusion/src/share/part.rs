@@ -99,14 +99,13 @@ impl Part {
 
     /// Whether the whole result is there.
     pub(super) fn is_complete(&self) -> bool {
-        let state = self.state.lock();
-        state.complete == self.partitions
+        self.state.lock().is_whole()
     }
 
     /// Whether nobody reads what is not complete either.
     pub(super) fn is_abandoned(&self) -> bool {
         let state = self.state.lock();
-        state.tickets.is_empty() && state.complete < self.partitions
+        state.tickets.is_empty() && !state.is_whole()
     }
 
     /// Rows are dropped as soon as the readers that there are have read them.
@@ -200,7 +199,8 @@ impl Part {
             let mut state = self.state.lock();
             state.tickets.remove(&ticket);
             state.forget(ticket);
-            state.tickets.is_empty() && state.keeps && state.complete < self.partitions
+            // Readers may have seen the end before whoever counts the partitions has.
+            state.tickets.is_empty() && state.keeps && !state.is_whole()
         };
         if let Some(entry) = self.entry.as_ref().filter(|_| abandoned) {
             entry.is_abandoned();
@@ -209,6 +209,11 @@ impl Part {
 }
 
 impl State {
+    fn is_whole(&self) -> bool {
+        let whole = |buffer: &Option<Arc<Buffer>>| buffer.as_ref().is_some_and(|buffer| buffer.is_whole());
+        self.buffers.iter().all(whole)
+    }
+
     fn forget(&self, ticket: Ticket) {
         self.buffers
             .iter()

@@ -85,10 +85,8 @@ pub fn session(pool_bytes: usize) -> SessionContext {
         .build_arc()
         .unwrap();
     // What is kept for later statements would be held when all have ended.
-    let corun = CorunOptions {
-        share_work: JoinChoice::Off,
-        ..CorunOptions::default()
-    };
+    let mut corun = CorunOptions::default();
+    corun.share_work = JoinChoice::Off;
     let config = SessionConfig::new()
         .with_target_partitions(2)
         .with_information_schema(true)
