@@ -86,6 +86,11 @@ pub fn start_logging(verbose: u8) {
         .init();
 }
 
+/// Characters a line of a table may have: as many as the terminal has; any number where the output is none.
+pub fn line_width() -> usize {
+    terminal_width().unwrap_or(usize::MAX)
+}
+
 /// Prints a table for people: headings, a rule, rows; the last `numeric_columns` columns are aligned right.
 ///
 /// # Errors

@@ -43,6 +43,34 @@ pub fn table(headings: &[&str], numeric_columns: usize, rows: &[Vec<String>]) ->
     text
 }
 
+/// [`table`] if its lines fit `width`; otherwise a paragraph a row, which says the heading of each cell: cutting numbers off, or having a
+/// terminal wrap them, would be worse.
+pub fn table_within(width: usize, headings: &[&str], numeric_columns: usize, rows: &[Vec<String>]) -> String {
+    let wide = table(headings, numeric_columns, rows);
+    if wide.lines().all(|line| line.chars().count() <= width) {
+        return wide;
+    }
+    let named = headings.len().saturating_sub(numeric_columns).max(1);
+    let mut text = String::new();
+    for row in rows {
+        let is_known = |cell: &str| !cell.is_empty() && cell != "-";
+        let cells = row.iter().zip(headings).filter(|(cell, _)| is_known(cell));
+        let cells: Vec<String> = cells
+            .map(|(cell, heading)| format!("{heading} {cell}").trim().to_owned())
+            .collect();
+        let name: Vec<&str> = row
+            .iter()
+            .take(named)
+            .map(String::as_str)
+            .filter(|cell| is_known(cell))
+            .collect();
+        let values = cells.get(name.len()..).unwrap_or_default();
+        text.push_str(&paragraph("", &name.join(", ")));
+        text.push_str(&paragraph("   ", &values.join(", ")));
+    }
+    text
+}
+
 /// Words after `start`, broken into lines of [`LINE_CHARS_MAX`]; further lines are indented to where they began. Each ends with a line
 /// feed.
 pub fn paragraph(start: &str, words: &str) -> String {
@@ -83,6 +111,20 @@ mod tests {
         assert_eq!(
             table(&["side", "ms"], 1, &rows),
             "side              ms\n-------------  -----\nstock            1.5\na longer name  12.25\n"
+        );
+    }
+
+    #[test]
+    fn a_table_that_is_too_wide_says_its_headings_in_each_row() {
+        let rows = vec![
+            ["none", "corun", "49.8k", "18.9"].map(str::to_owned).to_vec(),
+            ["durable", "redb", "2274", "-"].map(str::to_owned).to_vec(),
+        ];
+        let headings = ["commits", "engine", "tx/s", "p50 us"];
+        assert_eq!(table_within(80, &headings, 2, &rows), table(&headings, 2, &rows));
+        assert_eq!(
+            table_within(20, &headings, 2, &rows),
+            "none, corun\n   tx/s 49.8k, p50 us 18.9\ndurable, redb\n   tx/s 2274\n"
         );
     }
 

@@ -48,6 +48,9 @@ pub struct EngineOptions {
     pub memory_limit_bytes: Option<usize>,
     /// Stock operators or corun's.
     pub joins: Joins,
+    /// Whether statements take what others of these sessions have made or are making (`corun.share_work`), with corun's operators. Who
+    /// measures a statement by running it again wants it to do its work again.
+    pub share_work: bool,
     /// Further settings, as `SET key = value` would take them.
     pub settings: Vec<(String, String)>,
 }
@@ -59,6 +62,7 @@ impl Default for EngineOptions {
             batch_size: 8192,
             memory_limit_bytes: None,
             joins: Joins::Corun,
+            share_work: true,
             settings: Vec::new(),
         }
     }
@@ -133,7 +137,11 @@ impl Engine {
             .with_batch_size(options.batch_size)
             .with_information_schema(true);
         if options.joins == Joins::Corun {
-            config = config.with_option_extension(crate::CorunOptions::default());
+            let mut corun = crate::CorunOptions::default();
+            if !options.share_work {
+                corun.share_work = crate::JoinChoice::Off;
+            }
+            config = config.with_option_extension(corun);
         }
         if options.memory_limit_bytes.is_some() {
             // A file for each batch: where two tasks write to two open files, a repartitioning waits for ever for the batch that is in
@@ -168,6 +176,23 @@ impl Engine {
             session: Arc::new(SessionContext::new_with_state(state.build())),
             definitions: Arc::default(),
         })
+    }
+
+    /// Another session over the same tables: with settings of its own, which are what they are here to begin with, and the same memory. With
+    /// corun's operators, sessions share what their statements make (`corun.share_work`).
+    pub fn session(&self) -> Engine {
+        Engine {
+            session: Arc::new(SessionContext::new_with_state(self.context().state())),
+            definitions: Arc::clone(&self.definitions),
+        }
+    }
+
+    /// What the statements of this session and those that come from it share now.
+    pub fn shared_work(&self) -> crate::SharedWorkState {
+        let state = self.context().state();
+        let planner: &dyn std::any::Any = state.query_planner().as_ref();
+        let planner = planner.downcast_ref::<crate::share::SharingPlanner>();
+        planner.map_or_else(Default::default, |planner| planner.work().now())
     }
 
     /// DataFusion's session behind the facade.

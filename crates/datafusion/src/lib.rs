@@ -22,6 +22,7 @@ pub mod join;
 mod options;
 mod prefilter;
 pub mod rule;
+mod share;
 pub mod sides;
 mod steering;
 #[cfg(feature = "store")]
@@ -39,13 +40,14 @@ pub use engine::{BatchStream, Engine, EngineOptions, Joins, QueryOutput, split_s
 pub use error::EngineError;
 pub use index::{IndexJoinExec, IndexedTable};
 pub use options::{CorunOptions, JoinChoice};
+pub use share::{CorunSharedExec, SharedWorkState};
 
 use datafusion::execution::SessionStateBuilder;
 use std::sync::Arc;
 
-/// Adds corun's operators to a session: one rule behind DataFusion's choice of build sides, one at the end of the
-/// physical optimizer, and the `corun.*` options; with the feature `store`, also the rule that lets a statement read all tables
-/// of a store as of one moment.
+/// Adds corun's operators to a session: one rule behind DataFusion's choice of build sides, one at the end of the physical optimizer, a
+/// query planner before the builder's own that plans shared parts once, and the `corun.*` options; with the feature `store`, also the rule
+/// that lets a statement read all tables of a store as of one moment. Sessions made from the same state share what their statements make.
 ///
 /// ```
 /// use datafusion::execution::SessionStateBuilder;
@@ -68,7 +70,14 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     rules.insert(after_selection, Arc::new(sides::SmallerBuildSide::new()));
     #[cfg(feature = "store")]
     let builder = store::install(builder);
-    builder.with_physical_optimizer_rule(Arc::new(rule::CacheConsciousJoins::new()))
+    let mut builder = builder;
+    let planner = builder
+        .query_planner()
+        .take()
+        .unwrap_or_else(share::stock_planner);
+    builder
+        .with_query_planner(Arc::new(share::SharingPlanner::new(planner)))
+        .with_physical_optimizer_rule(Arc::new(rule::CacheConsciousJoins::new()))
 }
 
 // The Rust blocks of README and manual run as doctests of this crate.

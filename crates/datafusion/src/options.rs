@@ -22,6 +22,14 @@ extensions_options! {
         pub join_build_side: bool, default = true
         /// Let joins higher in a chain drop rows that cannot match before the lower joins carry them.
         pub join_prefilter: bool, default = true
+        /// Run parts that a statement has more than once, such as a `WITH` query with several uses, once for all of them.
+        pub share_parts: bool, default = true
+        /// Take what another statement of the same sessions is making, or has made and is kept, where it is the same. `auto`: from the
+        /// second time that a statement wants it; `on`: from the first; `off`: never.
+        pub share_work: JoinChoice, default = JoinChoice::Auto
+        /// Bytes of results that are kept for later statements, of all sessions that share them; of a limited memory pool at most an eighth.
+        /// 0: only what runs at the same time is shared.
+        pub shared_work_bytes: usize, default = 64 << 20
         /// `auto`: join through an index where that is estimated to be faster; `on`: wherever it is possible; `off`: nowhere.
         pub index_join: JoinChoice, default = JoinChoice::Auto
         /// Whether what joins read at random passes by the shared cache instead of displacing what others keep there. `auto`:

@@ -15,6 +15,7 @@ use crate::index::{self, IndexJoinExec, IndexedSide};
 use crate::join::{BuildMode, CorunJoinExec, emits_left_at_end};
 use crate::options::{CorunOptions, JoinChoice};
 use crate::prefilter;
+use crate::share;
 use crate::sides::estimate;
 use crate::steering::Steering;
 use datafusion::common::JoinSide;
@@ -55,11 +56,11 @@ impl PhysicalOptimizerRule for CacheConsciousJoins {
         }
         // Whoever runs the plan may count its partitions only.
         let plan = replace(&plan, Relied::Nothing, &options, config)?;
-        if options.join_prefilter {
-            prefilter::add(plan)
-        } else {
-            Ok(plan)
-        }
+        let plan = match options.join_prefilter {
+            true => prefilter::add(plan)?,
+            false => plan,
+        };
+        share::show_parts(plan)
     }
 
     fn name(&self) -> &str {

@@ -5,13 +5,14 @@
 //! [`corun_model::operators::cardinality`], and swaps inner, semi and anti joins whose build side is far larger. It never reorders joins.
 
 use crate::options::{CorunOptions, JoinChoice};
+use arrow::datatypes::DataType;
 use corun_model::operators::cardinality::{Cardinality, swap_pays};
-use datafusion::common::JoinType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{JoinSide, JoinType, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, Literal};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -102,6 +103,34 @@ pub(crate) fn conditions(predicate: &Arc<dyn PhysicalExpr>) -> (u32, u32) {
     (equalities, others.len() as u32)
 }
 
+/// Whether the column by which `join` finds rows of a side can be the key of its table, by the least and largest value there.
+fn holds_key(join: &HashJoinExec, side: JoinSide, rows: Cardinality) -> bool {
+    let [(left, right)] = join.on() else {
+        return false;
+    };
+    let (input, key) = match side {
+        JoinSide::Left => (join.left(), left),
+        _ => (join.right(), right),
+    };
+    // Beyond joins it would be the key of something else.
+    let is_table = !input.exists(|node| Ok(node.children().len() > 1)).unwrap_or(true);
+    let Some(column) = key.downcast_ref::<Column>().filter(|_| is_table) else {
+        return false;
+    };
+    let statistics = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new());
+    let range = statistics.ok().and_then(|statistics| {
+        let column = statistics.column_statistics.get(column.index())?;
+        let number = |value: Option<&ScalarValue>| match value?.cast_to(&DataType::Int64).ok()? {
+            ScalarValue::Int64(number) => number,
+            _ => None,
+        };
+        let (least, largest) = (column.min_value.get_value(), column.max_value.get_value());
+        let integer = least.is_some_and(|value| value.data_type().is_integer());
+        Some((number(largest)? as f64 - number(least)? as f64 + 1.0, integer))
+    });
+    range.is_some_and(|(range, integer)| integer && rows.may_be_key(range))
+}
+
 /// Rows a plan will give; `None` where nothing is known about some input.
 pub(crate) fn estimate(plan: &Arc<dyn ExecutionPlan>) -> Option<Cardinality> {
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
@@ -111,6 +140,17 @@ pub(crate) fn estimate(plan: &Arc<dyn ExecutionPlan>) -> Option<Cardinality> {
             JoinType::RightSemi => right.semi_joined(left),
             JoinType::LeftAnti | JoinType::LeftMark => left,
             JoinType::RightAnti | JoinType::RightMark => right,
+            JoinType::Inner
+                if right.unfiltered_rows > left.unfiltered_rows
+                    && holds_key(join, JoinSide::Right, right) =>
+            {
+                left.looked_up_in(right)
+            }
+            JoinType::Inner
+                if left.unfiltered_rows > right.unfiltered_rows && holds_key(join, JoinSide::Left, left) =>
+            {
+                right.looked_up_in(left)
+            }
             JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => left.joined(right),
         });
     }

@@ -18,6 +18,7 @@ pub mod operators;
 pub mod pmu;
 pub mod pooler;
 pub mod progress;
+pub mod shared_work;
 pub mod siblings;
 pub mod spread;
 pub mod teams;

@@ -171,6 +171,11 @@ impl Table {
         &self.0.name
     }
 
+    /// Whether both are the same table of the same store.
+    pub fn is_same(&self, other: &Table) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Its columns and indexes as they are now.
     pub fn definition(&self) -> TableDef {
         self.0.definition()

@@ -25,6 +25,8 @@ pub enum Suite {
     Ssb,
     /// The 22 queries of TPC-H.
     Tpch,
+    /// The 99 queries of TPC-DS, from Parquet files.
+    Tpcds,
     /// Every figure of paper 000: operators in all modes of threads, staging and latency hiding.
     MemoryLatency,
     /// Paper 002's co-running experiments: queries beside each other in one last-level cache.
@@ -43,11 +45,12 @@ pub enum Suite {
 
 impl Suite {
     /// Every suite, in the order of the documentation.
-    pub const ALL: [Suite; 11] = [
+    pub const ALL: [Suite; 12] = [
         Suite::Floor,
         Suite::Join,
         Suite::Ssb,
         Suite::Tpch,
+        Suite::Tpcds,
         Suite::MemoryLatency,
         Suite::Llc,
         Suite::Oltp,
@@ -64,6 +67,7 @@ impl Suite {
             Suite::Join => "join",
             Suite::Ssb => "ssb",
             Suite::Tpch => "tpch",
+            Suite::Tpcds => "tpcds",
             Suite::MemoryLatency => "memory-latency",
             Suite::Llc => "llc",
             Suite::Oltp => "oltp",
@@ -93,7 +97,13 @@ impl Suite {
             Suite::Llc | Suite::HeavyQueue => Some("002"),
             Suite::InstructionCache => Some("003"),
             Suite::KeyRanges => Some("004"),
-            Suite::Floor | Suite::Join | Suite::Ssb | Suite::Tpch | Suite::Oltp | Suite::Proxy => None,
+            Suite::Floor
+            | Suite::Join
+            | Suite::Ssb
+            | Suite::Tpch
+            | Suite::Tpcds
+            | Suite::Oltp
+            | Suite::Proxy => None,
         }
     }
 
@@ -103,6 +113,7 @@ impl Suite {
             Suite::Floor => 1,
             Suite::Ssb => 2,
             Suite::Tpch => 4,
+            Suite::Tpcds => 15,
             Suite::MemoryLatency => 10,
             Suite::Join => 20,
             Suite::Llc | Suite::InstructionCache => 30,
@@ -309,7 +320,7 @@ mod tests {
         assert_eq!(
             error.hint().as_deref(),
             Some(
-                "suites: floor, join, ssb, tpch, memory-latency, llc, oltp, instruction-cache, proxy, key-ranges, heavy-queue"
+                "suites: floor, join, ssb, tpch, tpcds, memory-latency, llc, oltp, instruction-cache, proxy, key-ranges, heavy-queue"
             )
         );
     }

@@ -220,7 +220,7 @@ pub fn run(args: DemoArgs) -> Result<()> {
         }
         out::note(&format!("report: {}", args.report.display()));
     } else {
-        let mut text = text::page(&drawn("demo-terminal", &[]));
+        let mut text = text::page(&drawn("demo-terminal", &[]), out::line_width());
         if args.quick {
             text += "--quick: the data is small and the rounds short; only the answers mean anything\n";
         }

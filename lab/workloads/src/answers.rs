@@ -166,6 +166,18 @@ pub fn sorted_rows(batches: &[RecordBatch]) -> Vec<String> {
     rows
 }
 
+/// All rows in the order they come, as the texts of their cells.
+pub fn rows(batches: &[RecordBatch]) -> Vec<Vec<String>> {
+    let row = |batch: &RecordBatch, row| {
+        let cells = batch.columns().iter();
+        cells.map(|column| cell_text(column, row)).collect()
+    };
+    batches
+        .iter()
+        .flat_map(|batch| (0..batch.num_rows()).map(move |at| row(batch, at)))
+        .collect()
+}
+
 /// One row as text, cells separated by `|`.
 pub fn row_text(batch: &RecordBatch, row: usize) -> String {
     let cells: Vec<String> = batch

@@ -113,6 +113,7 @@ impl EngineArgs {
             memory_limit_bytes: self.memory_limit,
             joins: if self.stock { Joins::Stock } else { Joins::Corun },
             settings: self.settings.clone(),
+            ..defaults
         };
         Engine::new(&options).map_err(|error: EngineError| Usage(error.to_string()).into())
     }

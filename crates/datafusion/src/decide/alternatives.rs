@@ -64,8 +64,17 @@ pub async fn forms(
     let mut forms = vec![first];
     // Whoever switched index joins on or off has chosen already.
     let open = CorunOptions::of(state.config_options()).index_join == JoinChoice::Auto;
-    if !open || joins.is_empty() || !has_index(&forms[0].plan)? {
+    if !open || joins.is_empty() || !has_index(&forms[0].plan)? || is_shared(&forms[0].plan)? {
         return Ok(forms);
+    }
+    // Other forms are looked at, and most of them do not run.
+    if let Some(options) = state
+        .config_mut()
+        .options_mut()
+        .extensions
+        .get_mut::<CorunOptions>()
+    {
+        options.share_work = JoinChoice::Off;
     }
     let mut impossible = 0;
     // Each bit turns one of the joins into its other form.
@@ -104,6 +113,11 @@ async fn form(state: &SessionState, optimized: &LogicalPlan, memory: &Memory, na
     };
     let reading = shape::read(&plan, &knowledge);
     Ok(Form { plan, reading })
+}
+
+/// Whether something of a plan is run by or for other statements as well: then all of them take the same form.
+fn is_shared(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    plan.exists(|node| Ok(node.is::<crate::CorunSharedExec>()))
 }
 
 /// Whether some indexed table takes part.

@@ -158,14 +158,8 @@ impl CorunJoinExec {
         })
     }
 
-    /// Output columns by side and index.
-    pub fn output_sources(&self) -> Vec<ColumnIndex> {
-        let join = &self.stock;
-        let (_, sources) = build_join_schema(&join.left().schema(), &join.right().schema(), join.join_type());
-        match join.projection.as_ref() {
-            Some(projection) => projection.iter().map(|index| sources[*index].clone()).collect(),
-            None => sources,
-        }
+    fn output_sources(&self) -> Vec<ColumnIndex> {
+        output_sources(&self.stock)
     }
 
     fn on_left(&self) -> Vec<PhysicalExprRef> {
@@ -330,6 +324,15 @@ impl CorunJoinExec {
 fn make_woken_streams_stealable() {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         drop(runtime.spawn(async {}));
+    }
+}
+
+/// Output columns of a join by side and index.
+pub(crate) fn output_sources(join: &HashJoinExec) -> Vec<ColumnIndex> {
+    let (_, sources) = build_join_schema(&join.left().schema(), &join.right().schema(), join.join_type());
+    match join.projection.as_ref() {
+        Some(projection) => projection.iter().map(|index| sources[*index].clone()).collect(),
+        None => sources,
     }
 }
 

@@ -74,6 +74,14 @@ impl StoreTable {
         }
     }
 
+    /// The same table as it is whenever it is read.
+    pub(crate) fn as_of_no_moment(&self) -> Self {
+        StoreTable {
+            moment: None,
+            ..self.clone()
+        }
+    }
+
     /// The snapshot it is read at, if that is fixed.
     pub fn moment(&self) -> Option<&Arc<Snapshot>> {
         self.moment.as_ref()

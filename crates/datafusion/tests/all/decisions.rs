@@ -24,6 +24,7 @@ fn engine_of(joins: Joins, partitions: usize) -> Engine {
     Engine::new(&EngineOptions {
         partitions,
         joins,
+        share_work: false,
         settings: if corun { settings() } else { Vec::new() },
         ..EngineOptions::default()
     })

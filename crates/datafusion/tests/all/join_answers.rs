@@ -193,6 +193,74 @@ async fn chains_with_prefilters_keep_their_rows() {
     }
 }
 
+/// Keys that come from build sides, through groups, windows, unions, semi and anti joins; and those that must not pass, because a
+/// dropped row would change others: of outer joins' expressions, NOT IN, limits, grouping sets, windows over other partitions.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_are_looked_up_only_where_that_changes_no_row() {
+    let (f, d, e) = (
+        table("f", 4000, 300, 3, 21),
+        table("d", 400, 300, 2, 22),
+        table("e", 60, 300, 1, 23),
+    );
+    let tables = [("f", &f), ("d", &d), ("e", &e)];
+    let mut sql: Vec<String> = Vec::new();
+    for kind in ["join", "left join", "right join", "full join"] {
+        for key in [
+            "d_n",
+            "f_n",
+            "d_i",
+            "f_i",
+            "d_s",
+            "coalesce(d_n, 3)",
+            "coalesce(f_n, d_n)",
+            "d_n + f_n",
+        ] {
+            let other = if key == "d_s" { "e_s" } else { "e_n" };
+            sql.push(format!(
+                "select count(*), sum(f_id), sum(d_id) from f {kind} d on f_i = d_i join e on {key} = {other} where e_id < 20"
+            ));
+        }
+    }
+    let below = [
+        "select f_n as k, count(*) as v from f group by f_n",
+        "select f_n as k, f_i, count(*) as v from f group by rollup (f_n, f_i)",
+        "select f_n as k, f_i, count(*) as v from f group by grouping sets ((f_n), (f_i), (f_n, f_i))",
+        "select f_n as k, sum(f_id) over (partition by f_n) as v from f",
+        "select f_n as k, row_number() over (partition by f_i, f_n order by f_id) as v from f",
+        "select f_n as k, row_number() over (partition by f_i order by f_id) as v from f",
+        "select f_n as k, count(*) over () as v from f",
+        "select f_n as k, f_id as v from f union all select d_n, d_id from d",
+        "select f_n as k, f_id as v from f union all select d_n, count(*) from d group by d_n",
+        "select f_n as k, f_id as v from f union select d_n, d_id from d",
+        "select f_n as k, f_id as v from f order by f_id limit 50",
+        "select f_n as k, max(f_id) as v from f group by f_n order by f_n limit 3",
+        "select f_n as k, f_id as v from f where f_i in (select d_i from d)",
+        "select f_n as k, f_id as v from f where f_n in (select d_n from d where d_id < 100)",
+        "select f_n as k, f_id as v from f where f_n not in (select d_n from d)",
+        "select f_n as k, f_id as v from f where f_n not in (select d_n from d where d_n is not null and d_id > 300)",
+        "select f_n as k, f_id as v from f where not exists (select 1 from d where d_n = f_n)",
+        "select f_n as k, f_id as v from f where f_id > 3900 or f_n in (select d_n from d)",
+        "select f_n as k, f_id as v from f, d where f_id > d_id * 10",
+        "select d_n as k, count(f_id) as v from f right join d on f_i = d_i group by d_n",
+    ];
+    for below in below {
+        for kind in ["join", "left semi join", "right join", "left anti join"] {
+            let columns = match kind {
+                "left semi join" | "left anti join" => "count(*), sum(v)",
+                _ => "count(*), sum(v), sum(e_id)",
+            };
+            sql.push(format!(
+                "select {columns} from ({below}) as b {kind} (select * from e where e_id < 20) on k = e_n"
+            ));
+        }
+    }
+    for settings in [COLLECTED, PARTITIONED] {
+        for (partitions, batch_size) in [(1, 100), (3, 8192), (2, 7)] {
+            compare(settings, partitions, batch_size, &tables, &sql).await;
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn recursion_builds_a_new_table_each_round() {
     let a = table("a", 200, 200, 2, 14);

@@ -6,6 +6,8 @@ mod decisions;
 mod index_answers;
 mod join_answers;
 mod plans;
+mod shared_parts;
+mod shared_work;
 mod sql_files;
 #[cfg(all(feature = "store", feature = "coordinator"))]
 mod store;

@@ -11,6 +11,7 @@ fn star() -> Engine {
 fn star_in(partitions: usize) -> Engine {
     let options = EngineOptions {
         partitions,
+        share_work: false,
         ..EngineOptions::default()
     };
     let engine = Engine::new(&options).unwrap();
@@ -49,6 +50,17 @@ async fn a_star_join_builds_on_dimensions_and_prefilters_the_facts() {
     let sql = "select d_year, sum(f_value) from fact, day, part where f_day = d_key and f_part = p_key \
                and part_name = 'name 3' group by d_year";
     insta::assert_snapshot!(plan(&star(), sql).await);
+}
+
+#[tokio::test]
+async fn keys_are_looked_up_below_the_builds_and_groups_they_come_from() {
+    let engine = star();
+    let chain = "select count(*) from (select f_value, d_year from fact join day on f_day = d_key) join part on d_year = p_key \
+                 where part_name = 'name 3'";
+    insta::assert_snapshot!(plan(&engine, chain).await);
+    let groups = "select sum(total) from (select f_part, sum(f_value) as total from fact group by f_part) join part \
+                  on f_part = p_key where part_name = 'name 3'";
+    insta::assert_snapshot!(plan(&engine, groups).await);
 }
 
 async fn partitioned_star() -> Engine {

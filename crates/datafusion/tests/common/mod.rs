@@ -117,6 +117,8 @@ pub fn engine(
         partitions,
         batch_size,
         joins,
+        // Tests of what is shared say so.
+        share_work: settings.iter().any(|(key, _)| *key == "corun.share_work"),
         settings: settings
             .iter()
             .filter(|(key, _)| joins == Joins::Corun || !key.starts_with("corun."))

@@ -22,6 +22,14 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// Options of an engine whose statements do their work each time they run.
+fn alone() -> EngineOptions {
+    EngineOptions {
+        share_work: false,
+        ..EngineOptions::default()
+    }
+}
+
 /// Every policy, with and without width, in one cache domain, in two, and with short queries let through.
 fn all_options() -> Vec<CoordinatorOptions> {
     let mut all = Vec::new();
@@ -55,7 +63,7 @@ fn all_options() -> Vec<CoordinatorOptions> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_are_those_of_the_plain_engine_under_every_policy_and_width() {
-    let engine = Engine::new(&EngineOptions::default()).unwrap();
+    let engine = Engine::new(&alone()).unwrap();
     for sql in TABLES {
         engine.query(sql).await.unwrap();
     }
@@ -266,7 +274,7 @@ async fn statements_that_are_no_queries_run_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_are_read_as_the_plain_engine_reads_them() {
     let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::new(&EngineOptions::default()).unwrap();
+    let engine = Engine::new(&alone()).unwrap();
     for sql in TABLES {
         engine.query(sql).await.unwrap();
     }

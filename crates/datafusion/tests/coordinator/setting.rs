@@ -2,7 +2,9 @@
 
 use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, Int64Type};
-use corun_datafusion::{Coordinator, CoordinatorOptions, CorunOptions, EngineError, QueryOutput, State};
+use corun_datafusion::{
+    Coordinator, CoordinatorOptions, CorunOptions, EngineError, JoinChoice, QueryOutput, State,
+};
 use corun_model::cache::coschedule::{LlcDomain, PolicyName};
 use corun_model::cache::locality::Thresholds;
 use corun_model::cache::partition::Class;
@@ -82,10 +84,13 @@ pub fn session(pool_bytes: usize) -> SessionContext {
         .with_memory_pool(Arc::new(GreedyMemoryPool::new(pool_bytes)))
         .build_arc()
         .unwrap();
+    // What is kept for later statements would be held when all have ended.
+    let mut corun = CorunOptions::default();
+    corun.share_work = JoinChoice::Off;
     let config = SessionConfig::new()
         .with_target_partitions(2)
         .with_information_schema(true)
-        .with_option_extension(CorunOptions::default());
+        .with_option_extension(corun);
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)

@@ -26,6 +26,9 @@ const CONDITIONS_MAX: u32 = 3;
 /// Groups for each row of an aggregate's input.
 pub const GROUP_SHARE: f64 = 0.25;
 
+/// Of the numbers between a key's least and largest, at least this share of what its rows would take: a few were deleted.
+const KEY_RANGE_SHARE: f64 = 0.9;
+
 /// A build side this many times smaller than the probe side is worth swapping for, although the estimate is crude.
 pub const SWAP_FACTOR: f64 = 4.0;
 
@@ -70,6 +73,19 @@ impl Cardinality {
         }
     }
 
+    /// After a join of `self`, whose rows hold keys of `keys`, with that relation: each row meets one there, if filters left it.
+    pub fn looked_up_in(self, keys: Cardinality) -> Self {
+        Cardinality {
+            rows: self.rows * keys.share(),
+            ..self
+        }
+    }
+
+    /// Whether a column whose values span `range` whole numbers can hold a key of this relation: another number in each row.
+    pub fn may_be_key(self, range: f64) -> bool {
+        range >= self.unfiltered_rows * KEY_RANGE_SHARE
+    }
+
     /// After a semi join with `other`: at most its own rows.
     pub fn semi_joined(self, other: Cardinality) -> Self {
         Cardinality {
@@ -88,9 +104,13 @@ impl Cardinality {
     }
 }
 
+/// Build sides of at most so many rows stay: their tables fit the caches, and scans of the probe side profit from what they know of
+/// their keys. Of TPC-DS at scale factor 1, swapped, q26 took 1.6 times as long.
+pub const SMALL_BUILD_ROWS: f64 = 100_000.0;
+
 /// Whether building on the probe side instead is clearly better.
 pub fn swap_pays(build: Cardinality, probe: Cardinality) -> bool {
-    build.rows > SWAP_FACTOR * probe.rows
+    build.rows > SMALL_BUILD_ROWS && build.rows > SWAP_FACTOR * probe.rows
 }
 
 #[cfg(test)]
@@ -130,6 +150,24 @@ mod tests {
         let a = Cardinality::of_table(100.0);
         let b = Cardinality::of_table(60.0);
         assert!(!swap_pays(a, b) && !swap_pays(b, a));
+    }
+
+    #[test]
+    fn a_large_dimension_does_not_make_a_relation_larger() {
+        let customers = Cardinality::of_table(100_000.0).filtered(0, 1);
+        let demographics = Cardinality::of_table(1_920_800.0);
+        assert!(demographics.may_be_key(1_920_800.0) && !demographics.may_be_key(100_000.0));
+        assert_eq!(customers.looked_up_in(demographics).rows, 20_000.0);
+        let kept = customers.looked_up_in(demographics.filtered(1, 0));
+        assert!((kept.rows - 1000.0).abs() < 1e-6, "{kept:?}");
+        assert_eq!(kept.unfiltered_rows, 100_000.0);
+    }
+
+    #[test]
+    fn small_builds_stay() {
+        let (build, probe) = (Cardinality::of_table(73_000.0), Cardinality::of_table(100.0));
+        assert!(!swap_pays(build, probe));
+        assert!(swap_pays(Cardinality::of_table(730_000.0), probe));
     }
 
     #[test]

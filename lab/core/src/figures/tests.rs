@@ -81,7 +81,11 @@ const RECORDED: [(&str, &[&str]); 12] = [
 
 /// Plots of what no recorded machine has, hardware event counters, and figures of which no run was recorded; of a quick run's few
 /// branches serial code mispredicts none.
-const NOT_RECORDED: [&str; 4] = [
+const NOT_RECORDED: [&str; 8] = [
+    "Against DuckDB",
+    "Planning",
+    "Several clients at once",
+    "Latencies with several clients",
     "Machine clears a probe that the processor counted, backward and waiting",
     "Section 7.4: estimated sizes",
     "Section 7.4: SSB's long queries beside each other",

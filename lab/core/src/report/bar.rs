@@ -8,6 +8,7 @@ use super::svg::{Anchor, Svg, text_width};
 use corun_cli::number;
 
 use super::Plot;
+use super::page::Table;
 
 /// One bar.
 #[derive(Debug, Clone)]
@@ -75,6 +76,24 @@ impl BarPlot {
 }
 
 impl Plot for BarPlot {
+    fn table(&self) -> Table {
+        let row = |row: &BarRow| {
+            let spread = row
+                .spread
+                .map(|(low, high)| format!("{} to {}", number::short(low), number::short(high)));
+            vec![
+                row.label.clone(),
+                self.value_text(row),
+                spread.unwrap_or_default(),
+            ]
+        };
+        Table {
+            headings: vec![String::new(), self.axis.clone(), "spread".to_owned()],
+            numeric_columns: 2,
+            rows: self.rows.iter().map(row).collect(),
+        }
+    }
+
     fn render(&self, width: f64) -> String {
         let names = self
             .rows

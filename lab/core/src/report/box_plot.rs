@@ -11,6 +11,7 @@ use super::svg::{Anchor, Svg, text_width};
 use corun_cli::number;
 
 use super::Plot;
+use super::page::Table;
 
 /// The quantiles of one distribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,6 +58,26 @@ const ROW_HEIGHT: f64 = 46.0;
 const BOX_HEIGHT: f64 = 16.0;
 
 impl Plot for BoxPlot {
+    fn table(&self) -> Table {
+        let row = |row: &BoxRow| {
+            let quantiles = row
+                .quantiles
+                .map_or([f64::NAN; 4], |q| [q.p05, q.p50, q.p95, q.max]);
+            let cells = quantiles.map(|value| match value.is_nan() {
+                true => String::new(),
+                false => number::short(value),
+            });
+            [row.label.clone()].into_iter().chain(cells).collect()
+        };
+        Table {
+            headings: [self.axis.as_str(), "p5", "p50", "p95", "max"]
+                .map(str::to_owned)
+                .to_vec(),
+            numeric_columns: 4,
+            rows: self.rows.iter().map(row).collect(),
+        }
+    }
+
     fn render(&self, width: f64) -> String {
         let mut low = f64::INFINITY;
         let mut high = f64::NEG_INFINITY;

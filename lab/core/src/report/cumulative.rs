@@ -8,6 +8,7 @@ use super::svg::{Anchor, Svg, text_width};
 use corun_cli::number;
 
 use super::Plot;
+use super::page::Table;
 
 /// Points of a line that are drawn at most: more cannot be told apart on a page.
 const POINTS_MAX: usize = 400;
@@ -62,6 +63,32 @@ fn thinned(points: &[(u64, u64)]) -> Vec<(u64, u64)> {
 }
 
 impl Plot for CumulativePlot {
+    /// Where each mark is and what the counts had come to there; the last line is the end.
+    fn table(&self) -> Table {
+        let reached = |count: &Count, at: u64| {
+            let before = count.points.iter().take_while(|point| point.0 <= at).last();
+            before.map_or(0, |point| point.1).to_string()
+        };
+        let end = Mark {
+            at: self.end,
+            tip: "end".to_owned(),
+        };
+        let row = |mark: &Mark| {
+            let counts = self.counts.iter().map(|count| reached(count, mark.at));
+            let place = [mark.tip.clone(), mark.at.to_string()];
+            place.into_iter().chain(counts).collect()
+        };
+        let heights = self.counts.iter().map(|_| self.y_axis.clone());
+        Table {
+            headings: [String::new(), self.x_axis.clone()]
+                .into_iter()
+                .chain(heights)
+                .collect(),
+            numeric_columns: self.counts.len() + 1,
+            rows: self.marks.iter().chain([&end]).map(row).collect(),
+        }
+    }
+
     fn render(&self, width: f64) -> String {
         let most = self.counts.iter().flat_map(|count| &count.points);
         let most = most.map(|point| point.1).max().unwrap_or(0).max(1);

@@ -6,6 +6,7 @@ use super::svg::{Anchor, Svg, text_width};
 use corun_cli::number;
 
 use super::Plot;
+use super::page::Table;
 
 /// One line.
 #[derive(Debug, Clone)]
@@ -61,6 +62,31 @@ fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 impl Plot for LinePlot {
+    /// A line for each value of the horizontal axis, a column for each series.
+    fn table(&self) -> Table {
+        let mut places: Vec<f64> = self
+            .series
+            .iter()
+            .flat_map(|series| &series.points)
+            .map(|point| point.0)
+            .collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        let row = |&place: &f64| {
+            let heights = self.series.iter().map(|series| {
+                let point = series.points.iter().find(|point| point.0 == place);
+                point.map_or_else(String::new, |point| number::short(point.1))
+            });
+            [number::short(place)].into_iter().chain(heights).collect()
+        };
+        let names = self.series.iter().map(|series| series.name.clone());
+        Table {
+            headings: [self.x_axis.clone()].into_iter().chain(names).collect(),
+            numeric_columns: self.series.len(),
+            rows: places.iter().map(row).collect(),
+        }
+    }
+
     fn render(&self, width: f64) -> String {
         let points = || self.series.iter().flat_map(|series| series.points.iter());
         let (y_low, y_high) = extent(points().map(|point| point.1));

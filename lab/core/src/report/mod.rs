@@ -18,9 +18,14 @@ mod style;
 mod svg;
 pub mod text;
 
+use page::Table;
+
 /// A plot that can be drawn at any width; the page embeds one drawing for desks and one for phones, because an SVG
 /// scaled down to a phone would shrink its text below reading size.
 pub trait Plot {
     /// The SVG element, `width` CSS pixels wide.
     fn render(&self, width: f64) -> String;
+
+    /// What is drawn, as a table for a terminal.
+    fn table(&self) -> Table;
 }

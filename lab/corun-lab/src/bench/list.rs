@@ -104,6 +104,8 @@ fn cases(suite: Suite) -> Result<Vec<String>, BenchError> {
         #[cfg(feature = "engine")]
         Suite::Tpch => super::TpchArgs::default().cases(),
         #[cfg(feature = "engine")]
+        Suite::Tpcds => super::TpcdsArgs::default().cases(),
+        #[cfg(feature = "engine")]
         Suite::Llc => super::LlcArgs::default().cases(),
         #[cfg(feature = "engine")]
         Suite::Oltp => super::OltpArgs::default().cases(),

@@ -26,7 +26,8 @@ use lab_cpu::suites::{
 };
 #[cfg(feature = "engine")]
 use lab_engine::suites::{
-    join::JoinArgs, shared_cache::LlcArgs, ssb::SsbArgs, tpch::TpchArgs, transactions::OltpArgs,
+    join::JoinArgs, shared_cache::LlcArgs, ssb::SsbArgs, tpcds::TpcdsArgs, tpch::TpchArgs,
+    transactions::OltpArgs,
 };
 #[cfg(feature = "postgres")]
 use lab_postgres::suites::{heavy_queue::HeavyQueueArgs, key_ranges::KeyRangesArgs, pooler::ProxyArgs};
@@ -88,6 +89,11 @@ enum Bench {
     #[command(after_help = "Examples:
   corun-lab bench tpch --full                from memory and from Parquet files")]
     Tpch(RunArgs<TpchArgs>),
+    /// The 99 queries of TPC-DS from Parquet files, against DataFusion and DuckDB.
+    #[cfg(feature = "engine")]
+    #[command(after_help = "Examples:
+  corun-lab bench tpcds --case q72           its tables are made once, beside what scripts/bootstrap --peers installs")]
+    Tpcds(RunArgs<TpcdsArgs>),
     /// Every figure of the paper on multithreaded operators, in every mode, against serial code.
     #[cfg(feature = "cpu")]
     #[command(
@@ -163,6 +169,8 @@ pub fn run(args: BenchArgs) -> Result<()> {
         Bench::Ssb(args) => run::run(&args),
         #[cfg(feature = "engine")]
         Bench::Tpch(args) => run::run(&args),
+        #[cfg(feature = "engine")]
+        Bench::Tpcds(args) => run::run(&args),
         #[cfg(feature = "cpu")]
         Bench::MemoryLatency(args) => run::run(&args),
         #[cfg(feature = "engine")]

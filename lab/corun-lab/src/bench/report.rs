@@ -52,7 +52,7 @@ pub fn run(args: &ReportArgs) -> Result<()> {
             ReportFile::open(path.clone())?.finish(&page.render())?;
             out::note(&format!("report: {}", path.display()));
         }
-        None => write!(out::stdout(), "{}", text::page(&page)).context("cannot print")?,
+        None => write!(out::stdout(), "{}", text::page(&page, out::line_width())).context("cannot print")?,
     }
     Ok(())
 }

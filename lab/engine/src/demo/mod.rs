@@ -250,6 +250,7 @@ fn engine(options: &DemoOptions, joins: Joins, dataset: &Dataset) -> Result<Engi
     let engine = Engine::new(&EngineOptions {
         partitions: options.partitions,
         joins,
+        share_work: false,
         ..EngineOptions::default()
     })?;
     crate::tables::register(dataset, &engine)?;

@@ -12,14 +12,15 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use corun_workloads::answers::NULL_TEXT;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use serde_json::{Value, json};
 
 use super::process::{LineProcess, NoLine};
 use lab_core::error::BenchError;
-use lab_core::peers::PEERS_VARIABLE;
-use lab_core::run::Sample;
+use lab_core::row::Row;
+use lab_core::run::{Runner, Sample};
 
 /// The peer's name in rows.
 pub const NAME: &str = "duckdb";
@@ -55,25 +56,7 @@ fn failed(reason: impl Into<String>) -> BenchError {
 
 /// Python interpreters that may have the package, the most specific first.
 fn candidates() -> Vec<PathBuf> {
-    let interpreter = |folder: &Path| folder.join("bin").join("python3");
-    let mut candidates = Vec::new();
-    if let Some(folder) = std::env::var_os(PEERS_VARIABLE) {
-        candidates.push(interpreter(Path::new(&folder)));
-    }
-    if let Some(folder) = std::env::var_os("CARGO_TARGET_DIR") {
-        candidates.push(interpreter(&Path::new(&folder).join("peers")));
-    }
-    candidates.push(interpreter(Path::new("target/peers")));
-    // The program usually lies in target/release: its peers are beside that folder.
-    if let Ok(program) = std::env::current_exe() {
-        candidates.extend(
-            program
-                .ancestors()
-                .skip(2)
-                .take(2)
-                .map(|folder| interpreter(&folder.join("peers"))),
-        );
-    }
+    let mut candidates = lab_core::peers::places("python3");
     candidates.push(PathBuf::from("python3"));
     candidates
 }
@@ -169,6 +152,16 @@ impl DuckDb {
         Ok(())
     }
 
+    /// Makes the Parquet files of a folder a table, which every query reads anew.
+    ///
+    /// # Errors
+    /// When DuckDB refuses.
+    pub fn view(&mut self, table: &str, folder: &Path) -> Result<(), BenchError> {
+        let files = folder.join("*.parquet");
+        let view = json!({"op": "view", "table": table, "path": files.to_string_lossy()});
+        self.request(&view).map(|_| ())
+    }
+
     /// Drops a table if it is there.
     ///
     /// # Errors
@@ -234,6 +227,61 @@ impl DuckDb {
     }
 }
 
+/// DuckDB, or one row of `suite` in its metric that says why not.
+pub fn start_or_say(
+    suite: &'static str,
+    metric: &'static str,
+    unit: &'static str,
+    runner: &mut Runner<'_>,
+) -> Option<DuckDb> {
+    match DuckDb::start() {
+        Ok(peer) => Some(peer),
+        Err(error) => {
+            let row = Row::unavailable(suite, "all", metric, unit, &error.to_string());
+            runner.emit(row.with("engine", NAME));
+            runner.progress().note(&error.to_string());
+            None
+        }
+    }
+}
+
+/// Numbers this near each other are equal: an average of decimals is a decimal here and a float there.
+const SAME_SHARE: f64 = 1e-4;
+
+fn same_cell(ours: &str, theirs: &str) -> bool {
+    if ours == theirs || (ours == NULL_TEXT && theirs == "NULL") {
+        return true;
+    }
+    match (ours.parse::<f64>(), theirs.parse::<f64>()) {
+        (Ok(ours), Ok(theirs)) => (ours - theirs).abs() <= SAME_SHARE * ours.abs().max(theirs.abs()),
+        _ => false,
+    }
+}
+
+/// How DuckDB's rows differ from ours, in any order; `None` if they do not.
+pub fn differs(ours: &[Vec<String>], theirs: &[Vec<String>]) -> Option<String> {
+    if ours.len() != theirs.len() {
+        return Some(format!("{} rows instead of {}", theirs.len(), ours.len()));
+    }
+    let same_row = |ours: &[String], theirs: &[String]| {
+        ours.len() == theirs.len()
+            && ours
+                .iter()
+                .zip(theirs)
+                .all(|(ours, theirs)| same_cell(ours, theirs))
+    };
+    let mut left: Vec<&Vec<String>> = ours.iter().collect();
+    for row in theirs {
+        // Mostly it is the next one.
+        let found = left.iter().position(|ours| same_row(ours, row));
+        match found {
+            Some(at) => drop(left.remove(at)),
+            None => return Some(format!("a row that is not ours: {}", row.join("|"))),
+        }
+    }
+    None
+}
+
 /// Uncompressed, without dictionaries: the file lives for one load.
 fn write_parquet(path: &Path, schema: &SchemaRef, batches: &[RecordBatch]) -> Result<(), BenchError> {
     let file = std::fs::File::create(path)
@@ -246,4 +294,23 @@ fn write_parquet(path: &Path, schema: &SchemaRef, batches: &[RecordBatch]) -> Re
     }
     writer.close().map_err(BenchError::data)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_the_same_in_any_order_and_numbers_nearly() {
+        let rows = |texts: &[&str]| -> Vec<Vec<String>> {
+            let row = |text: &&str| text.split('|').map(str::to_owned).collect();
+            texts.iter().map(row).collect()
+        };
+        let ours = rows(&["a|1.5", "b|\0"]);
+        assert_eq!(differs(&ours, &rows(&["b|NULL", "a|1.50001"])), None);
+        assert!(differs(&ours, &rows(&["a|1.5"])).is_some());
+        assert!(differs(&ours, &rows(&["a|1.5", "b|0"])).is_some());
+        assert!(differs(&ours, &rows(&["a|1.5", "a|1.5"])).is_some());
+        assert!(differs(&ours, &rows(&["a|1.51", "b|NULL"])).is_some());
+    }
 }

@@ -1,7 +1,7 @@
 """Drives DuckDB for `corun-lab bench`: one JSON request a line in, one JSON reply a line out.
 
-Requests: {"op": "hello"}, {"op": "threads", "threads": N}, {"op": "load", "table": T, "path": P}, {"op": "drop", "table": T},
-{"op": "run", "sql": S}, {"op": "explain", "sql": S}. A failed request is answered with {"error": TEXT}; the end of the
+Requests: {"op": "hello"}, {"op": "threads", "threads": N}, {"op": "load", "table": T, "path": P}, {"op": "view", "table": T, "path": P},
+{"op": "drop", "table": T}, {"op": "run", "sql": S}, {"op": "explain", "sql": S}. A failed request is answered with {"error": TEXT}; the end of the
 input ends the driver. Only execute and fetch are timed.
 """
 
@@ -39,6 +39,11 @@ class Driver:
         rows = self.connection.execute("SELECT count(*) FROM " + table).fetchone()[0]
         return {"rows": rows}
 
+    def view(self, request):
+        path = request["path"].replace("'", "''")
+        self.connection.execute("CREATE OR REPLACE VIEW %s AS SELECT * FROM read_parquet('%s')" % (quoted(request["table"]), path))
+        return {}
+
     def drop(self, request):
         self.connection.execute("DROP TABLE IF EXISTS " + quoted(request["table"]))
         return {}
@@ -60,6 +65,7 @@ def main():
         "hello": driver.hello,
         "threads": driver.threads,
         "load": driver.load,
+        "view": driver.view,
         "drop": driver.drop,
         "run": driver.run,
         "explain": driver.explain,

@@ -152,6 +152,7 @@ impl Settings {
                 Kind::Corun | Kind::Streaming => Joins::Corun,
             },
             settings,
+            share_work: false,
             ..EngineOptions::default()
         }
     }

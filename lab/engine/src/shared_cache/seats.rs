@@ -291,6 +291,7 @@ mod tests {
     fn query(sql: &str, answer: &str) -> Query {
         let options = EngineOptions {
             partitions: 1,
+            share_work: false,
             ..EngineOptions::default()
         };
         Query {

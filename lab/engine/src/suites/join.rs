@@ -89,7 +89,10 @@ lab_core::suite_args!(JoinArgs, Join);
 /// Runs the selected cases.
 fn run(args: &JoinArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let entries = entries(args)?;
-    let mut peer = start_peer(args, runner);
+    let mut peer = match args.no_peers {
+        true => None,
+        false => duckdb::start_or_say("join", METRIC, "ns", runner),
+    };
     for entry in &entries {
         run_entry(entry, &mut peer, runner)?;
         runner.cases_are_finished();
@@ -117,22 +120,6 @@ fn entries(args: &JoinArgs) -> Result<Vec<Entry>, BenchError> {
         return Err(args.common.no_such_case(Suite::Join, names));
     }
     Ok(chosen)
-}
-
-/// DuckDB, or one row that says why not.
-fn start_peer(args: &JoinArgs, runner: &mut Runner<'_>) -> Option<DuckDb> {
-    if args.no_peers {
-        return None;
-    }
-    match DuckDb::start() {
-        Ok(peer) => Some(peer),
-        Err(error) => {
-            let row = Row::unavailable("join", "all", METRIC, "ns", &error.to_string());
-            runner.emit(row.with("engine", duckdb::NAME));
-            runner.progress().note(&error.to_string());
-            None
-        }
-    }
 }
 
 fn run_entry(entry: &Entry, peer: &mut Option<DuckDb>, runner: &mut Runner<'_>) -> Result<(), BenchError> {
@@ -182,6 +169,7 @@ fn engine_with(
             .iter()
             .map(|(key, value)| (key.to_string(), value.to_string()))
             .collect(),
+        share_work: false,
         ..EngineOptions::default()
     };
     let engine = Engine::new(&options)?;

@@ -3,6 +3,7 @@
 pub mod join;
 pub mod shared_cache;
 pub mod ssb;
+pub mod tpcds;
 pub mod tpch;
 pub mod transactions;
 pub mod workload;

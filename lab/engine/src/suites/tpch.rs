@@ -3,28 +3,36 @@
 //! `geomean_join_heavy` covers the queries that read three tables or more, by the text alone and decided before any
 //! measurement; the rest scan, aggregate, or join two tables.
 
-use super::workload::{self, Workload, WorkloadArgs};
+use super::workload::{self, Source, Workload, WorkloadArgs, scratch_files, text_of};
 use clap::Args;
 use corun_workloads::tpch::{QUERIES, Tpch, order_by, recorded};
 use lab_core::error::BenchError;
 use lab_core::run::{Plan, Runner};
-use lab_core::suite::{Common, Suite, SuiteArgs};
+use lab_core::suite::{Common, Suite, SuiteArgs, all_cores};
 
-const WORKLOAD: Workload = Workload {
-    suite: Suite::Tpch,
-    queries: QUERIES,
-    join_heavy: &[
-        "q2", "q3", "q5", "q7", "q8", "q9", "q10", "q11", "q16", "q18", "q20", "q21",
-    ],
-    order_by,
-    recorded,
-    generate: |scale_factor, partitions, threads, progress| {
-        Ok(Tpch::new(scale_factor)?.dataset(partitions, threads, progress))
-    },
-    write: |folder, scale_factor, files, threads, progress| {
-        Tpch::new(scale_factor)?.write_parquet(folder, files, threads, progress)
-    },
-};
+/// Queries whose time is mostly joins.
+const JOIN_HEAVY: &[&str] = &[
+    "q2", "q3", "q5", "q7", "q8", "q9", "q10", "q11", "q16", "q18", "q20", "q21",
+];
+
+fn workload() -> Workload {
+    Workload {
+        suite: Suite::Tpch,
+        queries: QUERIES.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        sql: |_, name| text_of(QUERIES, name),
+        dashboards: &[],
+        join_heavy: JOIN_HEAVY,
+        order_by,
+        recorded,
+        generate: Some(|scale_factor, partitions, threads, progress| {
+            Ok(Tpch::new(scale_factor)?.dataset(partitions, threads, progress))
+        }),
+        files: |scale_factor, files, progress| {
+            let data = Tpch::new(scale_factor)?;
+            scratch_files(|folder| data.write_parquet(folder, files, all_cores(), progress))
+        },
+    }
+}
 
 /// Arguments of `corun-lab bench tpch`.
 #[derive(Clone, Debug, Default, Args)]
@@ -32,6 +40,10 @@ pub struct TpchArgs {
     /// Those of all workloads.
     #[command(flatten)]
     pub workload: WorkloadArgs,
+
+    /// From Parquet files, too.
+    #[arg(long, conflicts_with = "quick")]
+    pub full: bool,
 }
 
 impl SuiteArgs for TpchArgs {
@@ -46,7 +58,7 @@ impl SuiteArgs for TpchArgs {
     }
 
     fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-        workload::run(&WORKLOAD, &self.workload, runner)
+        workload::run(&workload(), Source::of(self.full), &self.workload, runner)
     }
 }
 
@@ -68,7 +80,7 @@ mod tests {
                 .filter(|table| words.contains(table.name()))
                 .count();
             assert_eq!(
-                WORKLOAD.join_heavy.contains(name),
+                JOIN_HEAVY.contains(name),
                 tables >= 3,
                 "{name} reads {tables} tables"
             );

@@ -1,27 +1,32 @@
-//! What the suites `ssb` and `tpch` have in common: every query on corun and on DataFusion, interleaved, over the same
-//! batches, with peak memory, ratios and the A/A control; at the end the geometric means.
+//! What the suites `ssb`, `tpch` and `tpcds` have in common: every query on corun and on DataFusion, interleaved, over the same
+//! tables, with peak memory, ratios and the A/A control; from files on DuckDB, too; at the end the geometric means.
 //!
 //! Order of calls: a suite fills a [`Workload`] and calls [`run`]. The expected answer is the recorded one at the scales
 //! that have one (see `answers_*.txt` beside the queries), elsewhere the answer of stock DataFusion, run once before,
-//! which says that the engines agree, not that both are right.
+//! which says that the engines agree, not that all are right.
 
-use std::path::Path;
+mod engines;
+mod planning;
+pub(super) mod streams;
 
-use corun_datafusion::{Engine, EngineOptions, Joins, QueryOutput};
+pub(super) use engines::{Files, scratch_files};
 
 use clap::Args;
-use corun_cli::arguments::positive_number;
+use corun_cli::arguments::{positive, positive_number};
+use corun_datafusion::QueryOutput;
 use corun_model::progress::Progress;
-use corun_workloads::answers::Recorded;
+use corun_workloads::answers::{Recorded, rows};
 use corun_workloads::dataset::{Dataset, DatasetError};
 use lab_core::error::BenchError;
 use lab_core::row::{Row, Value};
-use lab_core::run::{Comparison, Runner};
-use lab_core::suite::{Common, Rounds, Suite, Threads, all_cores};
-use tempfile::TempDir;
-
-use crate::query::{run_query, runtime, side};
+use lab_core::run::{Comparison, Runner, Sample, Side};
 use lab_core::stats::{Spread, geometric_mean};
+use lab_core::suite::{Common, Rounds, Suite, Threads, all_cores};
+
+use crate::peers::duckdb;
+use crate::query::{run_query, runtime, side};
+use engines::Engines;
+use streams::{Dashboard, Streams};
 
 /// The side whose ratios are published.
 const CORUN: &str = "corun";
@@ -33,35 +38,54 @@ const SCALE_FACTOR: f64 = 1.0;
 /// Scale factor of `--quick`: one with recorded answers.
 const SCALE_FACTOR_QUICK: f64 = 0.01;
 
-/// Writes a workload's tables as Parquet folders: folder, scale factor, files a table, threads.
-type WriteParquet = fn(&Path, f64, usize, usize, &dyn Progress) -> Result<usize, DatasetError>;
+/// Makes tables in memory: scale factor, partitions, threads.
+type Generate = fn(f64, usize, usize, &dyn Progress) -> Result<Dataset, DatasetError>;
 
 /// One workload: how to make its data and what to ask.
 pub(super) struct Workload {
     /// The suite.
     pub(super) suite: Suite,
-    /// (name, SQL).
-    pub(super) queries: &'static [(&'static str, &'static str)],
-    /// Names of the queries whose time is mostly joins, chosen by a rule the suite states.
+    /// Names of the queries.
+    pub(super) queries: Vec<String>,
+    /// The text of a query at a scale factor; asked once the tables are there.
+    pub(super) sql: fn(f64, &str) -> Result<String, BenchError>,
+    /// Queries with constants that users change; none: the workload has no streams of them.
+    pub(super) dashboards: &'static [Dashboard],
+    /// Names of the queries whose time is mostly joins, chosen by a rule the suite states; none: there is no mean of them.
     pub(super) join_heavy: &'static [&'static str],
     /// Output columns a query is ordered by.
     pub(super) order_by: fn(&str) -> &'static [&'static str],
     /// The recorded answer of a query at a scale factor.
     pub(super) recorded: fn(f64, &str) -> Option<Recorded>,
-    /// Generates the tables: scale factor, partitions, threads.
-    pub(super) generate: fn(f64, usize, usize, &dyn Progress) -> Result<Dataset, DatasetError>,
-    /// Writes the tables as Parquet files.
-    pub(super) write: WriteParquet,
+    /// Generates the tables in memory, where that is one of the sources.
+    pub(super) generate: Option<Generate>,
+    /// Makes the tables as files: scale factor, files a table.
+    pub(super) files: fn(f64, usize, &dyn Progress) -> Result<Files, BenchError>,
+}
+
+/// The text of a query that is part of the program.
+pub(super) fn text_of(queries: &[(&str, &str)], name: &str) -> Result<String, BenchError> {
+    let text = queries.iter().find(|(query, _)| *query == name);
+    let text = text.map(|(_, sql)| (*sql).to_owned());
+    text.ok_or_else(|| BenchError::Data(format!("there is no query {name}")))
 }
 
 /// Where an engine reads the tables from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
+pub(super) enum Source {
     Memory,
     Parquet,
 }
 
 impl Source {
+    /// Memory alone, or files after it.
+    pub(super) fn of(full: bool) -> &'static [Source] {
+        match full {
+            true => &[Source::Memory, Source::Parquet],
+            false => &[Source::Memory],
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Source::Memory => "memory",
@@ -80,7 +104,7 @@ struct Pass<'a> {
 
 impl Pass<'_> {
     fn cases(&self) -> impl Iterator<Item = String> {
-        self.workload.queries.iter().map(|(query, _)| self.case(query))
+        self.workload.queries.iter().map(|query| self.case(query))
     }
 
     /// Name of the case of `query`: `q2.1_sf1_p2`, with `_parquet` at the end when read from files.
@@ -103,7 +127,7 @@ impl Pass<'_> {
     }
 }
 
-/// Arguments of `corun-lab bench ssb` and `tpch`.
+/// Arguments of `corun-lab bench ssb`, `tpch` and `tpcds`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct WorkloadArgs {
     /// What every suite is told.
@@ -118,22 +142,27 @@ pub struct WorkloadArgs {
     #[command(flatten)]
     pub threads: Threads,
 
-    /// From Parquet files, too.
-    #[arg(long, conflicts_with = "quick")]
-    pub full: bool,
-
     /// Scale factor [default: 1].
     #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
     pub scale: Option<f64>,
+
+    /// Instead of one query at a time, so many clients at once, from Parquet files; repeatable.
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = positive, allow_negative_numbers = true)]
+    pub clients: Vec<usize>,
+
+    /// Without DuckDB beside the runs from files.
+    #[arg(long)]
+    pub no_peers: bool,
 }
 
-/// Runs the cases `args` selects: in memory, and with `--full` from Parquet files too.
+/// Runs the cases that `args` selects, from each of `sources`.
 ///
 /// # Errors
 /// An impossible scale factor, no case selected, or an engine that cannot be set up. Failing queries are failures of the
 /// run, not errors.
 pub(super) fn run(
     workload: &Workload,
+    sources: &[Source],
     args: &WorkloadArgs,
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
@@ -146,10 +175,9 @@ pub(super) fn run(
         true => vec![all_cores()],
         false => args.threads.counts(),
     };
-    let sources = match args.full {
-        true => &[Source::Memory, Source::Parquet][..],
-        false => &[Source::Memory],
-    };
+    if !args.clients.is_empty() {
+        return run_streams(workload, scale_factor, &counts, args, runner);
+    }
     let passes = sources.iter().flat_map(|&source| {
         let pass = move |&partitions| Pass {
             workload,
@@ -169,9 +197,12 @@ pub(super) fn run(
     for pass in selected {
         let engines = match pass.source {
             Source::Memory => {
-                let all = match data.take() {
-                    Some(data) => data,
-                    None => (workload.generate)(scale_factor, counts[0], all_cores(), runner.progress())?,
+                let all = match (data.take(), workload.generate) {
+                    (Some(data), _) => data,
+                    (None, Some(generate)) => {
+                        generate(scale_factor, counts[0], all_cores(), runner.progress())?
+                    }
+                    (None, None) => continue,
                 };
                 let engines = Engines::over(&all.repartitioned(pass.partitions), pass.partitions)?;
                 data = Some(all);
@@ -179,7 +210,7 @@ pub(super) fn run(
             }
             Source::Parquet => {
                 data = None;
-                Engines::over_files(&pass, runner.progress())?
+                Engines::over_files(&pass, args, runner)?
             }
         };
         run_pass(&pass, &engines, args, runner)?;
@@ -187,62 +218,41 @@ pub(super) fn run(
     Ok(())
 }
 
-/// The two sides of a pass, over the same data.
-struct Engines {
-    corun: Engine,
-    stock: Engine,
-    /// Of the Parquet files.
-    _folder: Option<TempDir>,
-}
-
-impl Engines {
-    fn over(data: &Dataset, partitions: usize) -> Result<Engines, BenchError> {
-        let engines = Engines::empty(partitions)?;
-        crate::tables::register(data, &engines.corun)?;
-        crate::tables::register(data, &engines.stock)?;
-        Ok(engines)
+/// Runs the cases with several clients at once.
+fn run_streams(
+    workload: &Workload,
+    scale_factor: f64,
+    counts: &[usize],
+    args: &WorkloadArgs,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
+    if workload.dashboards.is_empty() {
+        return Err(BenchError::BadArgument(format!(
+            "{} has no queries for several clients; use ssb or tpcds",
+            workload.suite.name()
+        )));
     }
-
-    fn over_files(pass: &Pass<'_>, progress: &dyn Progress) -> Result<Engines, BenchError> {
-        let unreadable = |source| BenchError::io("cannot make a folder for Parquet files", source);
-        let folder = tempfile::tempdir().map_err(unreadable)?;
-        let write = pass.workload.write;
-        write(
-            folder.path(),
-            pass.scale_factor,
-            pass.partitions,
-            all_cores(),
-            progress,
-        )?;
-        let engines = Engines::empty(pass.partitions)?;
-        let runtime = runtime(pass.partitions)?;
-        for table in folder.path().read_dir().map_err(unreadable)? {
-            let path = table.map_err(unreadable)?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            runtime.block_on(engines.corun.register_path(&name, &path))?;
-            runtime.block_on(engines.stock.register_path(&name, &path))?;
-        }
-        Ok(Engines {
-            _folder: Some(folder),
-            ..engines
-        })
+    let suffix = |partitions: usize| format!("sf{scale_factor}_p{partitions}_parquet");
+    let cases = counts.iter().flat_map(|&partitions| {
+        let of = move |&clients| streams::cases(&suffix(partitions), clients).collect::<Vec<_>>();
+        args.clients.iter().flat_map(of)
+    });
+    let cases: Vec<String> = cases.collect();
+    if !cases.iter().any(|case| args.common.selects(case)) {
+        return Err(args.common.no_such_case(workload.suite, cases));
     }
-
-    fn empty(partitions: usize) -> Result<Engines, BenchError> {
-        Ok(Engines {
-            corun: engine(Joins::Corun, partitions)?,
-            stock: engine(Joins::Stock, partitions)?,
-            _folder: None,
-        })
+    let files = (workload.files)(scale_factor, counts[0], runner.progress())?;
+    for &partitions in counts {
+        let streams = Streams {
+            workload,
+            scale_factor,
+            partitions,
+            suffix: suffix(partitions),
+            files: &files,
+        };
+        streams.run(args, runner)?;
     }
-}
-
-fn engine(joins: Joins, partitions: usize) -> Result<Engine, BenchError> {
-    Ok(Engine::new(&EngineOptions {
-        partitions,
-        joins,
-        ..EngineOptions::default()
-    })?)
+    Ok(())
 }
 
 /// Runs the selected queries of one pass, then emits their geometric means.
@@ -255,34 +265,54 @@ fn run_pass(
     let runtime = runtime(pass.partitions)?;
     let workload = pass.workload;
     let mut ratios: Vec<(&str, f64)> = Vec::new();
-    for (query, sql) in workload.queries {
+    for query in &workload.queries {
         let case = pass.case(query);
         if !args.common.selects(&case) {
-            ratios.extend(recorded_ratio(&args.common, &case).map(|ratio| (*query, ratio)));
+            ratios.extend(recorded_ratio(&args.common, &case).map(|ratio| (query.as_str(), ratio)));
             continue;
         }
+        let sql = (workload.sql)(pass.scale_factor, query)?;
         let order_by = (workload.order_by)(query);
         let answer = move |output: &QueryOutput| fingerprint(output, order_by);
+        let reference = match run_query(&runtime, &engines.stock, &sql) {
+            Ok(output) => output,
+            Err(error) => {
+                let suite = workload.suite.name();
+                runner.fail(format!("{suite} {case}: no reference answer: {error}"));
+                continue;
+            }
+        };
         let expected = match (workload.recorded)(pass.scale_factor, query) {
             Some(recorded) => recorded.to_string(),
-            // The answer of stock DataFusion, where none is recorded.
-            None => match run_query(&runtime, &engines.stock, sql) {
-                Ok(output) => fingerprint(&output, order_by),
-                Err(error) => {
-                    let suite = workload.suite.name();
-                    runner.fail(format!("{suite} {case}: no reference answer: {error}"));
-                    continue;
-                }
-            },
+            None => answer(&reference),
         };
-        let sides = vec![
-            side(CORUN, &runtime, &engines.corun, sql, answer),
-            side(DATAFUSION, &runtime, &engines.stock, sql, answer),
+        let mut parameters = pass.parameters(query);
+        let mut sides = vec![
+            side(CORUN, &runtime, &engines.corun, &sql, answer),
+            side(DATAFUSION, &runtime, &engines.stock, &sql, answer),
         ];
+        if let Some(peer) = &engines.peer {
+            parameters.push(("duckdb_version".to_owned(), Value::from(peer.borrow().version())));
+            let (reference, expected, sql) = (rows(&reference.batches), expected.clone(), sql.clone());
+            sides.push(
+                Side::new(duckdb::NAME, move || {
+                    let answer = peer.borrow_mut().run(&sql)?;
+                    Ok(Sample {
+                        elapsed: answer.elapsed,
+                        answer: match duckdb::differs(&reference, &answer.rows) {
+                            None => expected.clone(),
+                            Some(difference) => difference,
+                        },
+                        peak_bytes: None,
+                    })
+                })
+                .optional(),
+            );
+        }
         let ratio = runner.compare(Comparison {
             suite: workload.suite.name(),
             case: &case,
-            parameters: pass.parameters(query),
+            parameters: parameters.clone(),
             metric: "ms",
             unit: "ms",
             units_per_second: 1e3,
@@ -291,7 +321,9 @@ fn run_pass(
             expected,
             sides,
         });
-        ratios.extend(ratio.map(|ratio| (*query, ratio)));
+        ratios.extend(ratio.map(|ratio| (query.as_str(), ratio)));
+        let suite = workload.suite.name();
+        planning::emit(suite, &case, &sql, engines, &parameters, &runtime, runner)?;
         runner.cases_are_finished();
     }
     emit_means(pass, args, &ratios, runner);

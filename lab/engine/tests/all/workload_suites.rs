@@ -25,6 +25,7 @@ fn quick_with(threads: &[usize], case: Option<&str>) -> WorkloadArgs {
 fn a_resumed_run_has_the_means_of_all_queries() {
     let all = SsbArgs {
         workload: quick_with(&[1], None),
+        ..SsbArgs::default()
     };
     let mut first: Vec<Row> = Vec::new();
     suite::run(&all, &mut |row| first.push(row), &Silent).unwrap();
@@ -52,14 +53,16 @@ fn a_resumed_run_has_the_means_of_all_queries() {
 /// The suites end to end at the quick scale: right answers, the promised rows and keys.
 #[test]
 fn quick_suites_are_right_and_complete() {
+    // Without DuckDB, whether it is here or not: its rows would come on top.
     let workload = WorkloadArgs {
-        full: true,
+        no_peers: true,
         ..quick_with(&[1, 2], None)
     };
     let ssb = SsbArgs {
         workload: workload.clone(),
+        full: true,
     };
-    let tpch = TpchArgs { workload };
+    let tpch = TpchArgs { workload, full: true };
     for (suite, queries) in [
         (Suite::Ssb, ssb::QUERIES.len()),
         (Suite::Tpch, tpch::QUERIES.len()),
@@ -91,6 +94,7 @@ fn quick_suites_are_right_and_complete() {
 fn a_case_selects_queries_and_an_unknown_one_is_a_usage_error() {
     let case = |case: &str| SsbArgs {
         workload: quick_with(&[1], Some(case)),
+        ..SsbArgs::default()
     };
     let mut cases: Vec<String> = Vec::new();
     suite::run(&case("q1.2_"), &mut |row: Row| cases.push(row.case), &Silent).unwrap();
@@ -104,4 +108,36 @@ fn a_case_selects_queries_and_an_unknown_one_is_a_usage_error() {
     let mut args = case("q1.1");
     args.workload.scale = Some(0.0);
     assert!(suite::run(&args, &mut |_| {}, &Silent).unwrap_err().is_usage());
+}
+
+/// Several clients at once: right answers, and rows with their keys; DataFusion as it comes keeps nothing.
+#[test]
+fn clients_at_once_get_right_answers() {
+    let mut args = SsbArgs {
+        workload: quick_with(&[2], None),
+        ..SsbArgs::default()
+    };
+    args.workload.clients = vec![3];
+    let mut rows: Vec<Row> = Vec::new();
+    let outcome = suite::run(&args, &mut |row| rows.push(row), &Silent).unwrap();
+    assert!(outcome.is_ok(), "{:?}", outcome.failures);
+    for kind in words("dashboards_zipf dashboards_distinct different") {
+        let case = format!("{kind}_c3_sf0.01_p2_parquet");
+        let of = |metric: &str, engine: &str| {
+            let mut rows = rows.iter();
+            rows.find(|row| row.case == case && row.metric == metric && row.engine() == engine)
+                .and_then(Row::median)
+        };
+        for metric in words("ms_a_query latency_p99_ms kept_bytes") {
+            assert!(of(metric, "corun").is_some(), "{metric} of {case}");
+        }
+        assert_eq!(of("kept_bytes", "datafusion"), Some(0.0));
+        assert!(of("ratio", "corun").is_some(), "{case}");
+    }
+    let tpch = TpchArgs {
+        workload: args.workload,
+        ..TpchArgs::default()
+    };
+    let refused = suite::run(&tpch, &mut |_| {}, &Silent).unwrap_err();
+    assert!(refused.is_usage(), "{refused}");
 }

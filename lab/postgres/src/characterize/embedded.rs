@@ -77,6 +77,7 @@ pub fn sweep(
 fn filled(tables: Tables) -> Result<Engine, BenchError> {
     let engine = Engine::new(&EngineOptions {
         partitions: 1,
+        share_work: false,
         ..EngineOptions::default()
     })?;
     let columns = |names: &[&str]| {

@@ -19,7 +19,7 @@ pub fn text(rows: &[Row]) -> String {
     if rows.is_empty() {
         return "There are no rows: nothing was measured.\n".to_owned();
     }
-    text::page(&page(rows))
+    text::page(&page(rows), corun_cli::out::line_width())
 }
 
 #[cfg(test)]

@@ -233,6 +233,7 @@ impl Live {
         let engine = Engine::new(&EngineOptions {
             partitions: self.options.partitions,
             joins,
+            share_work: false,
             ..EngineOptions::default()
         })?;
         engine.attach_store(store)?;

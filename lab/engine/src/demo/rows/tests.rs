@@ -226,7 +226,7 @@ fn the_summary_fits_a_terminal() {
     let (analytic, live) = (rows(&result()), live::rows::rows(&live::rows::tests::result()));
     let rows: Vec<Row> = analytic.figure_rows().chain(live.figure_rows()).collect();
     let page = figures::page("demo-terminal", &rows, &[], false).expect("a page");
-    let text = text::page(&page);
+    let text = text::page(&page, 80);
     for words in [
         "corun learned",
         "4.00x",

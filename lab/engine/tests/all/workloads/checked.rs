@@ -35,6 +35,7 @@ impl Kind {
             partitions,
             joins,
             settings,
+            share_work: false,
             ..EngineOptions::default()
         }
     }

@@ -1,4 +1,4 @@
-//! Prefilters: rows that a join higher in a chain will drop are dropped before the lower joins carry them.
+//! Prefilters: rows that a join above will drop are dropped before other operators carry them.
 //!
 //! ```text
 //!   CorunJoin A (part)                     CorunJoin A
@@ -7,34 +7,33 @@
 //!                                                          └─ scan lineorder
 //! ```
 //!
-//! By the time the scan at the bottom of a chain delivers its first batch, every table above it is built, because each
-//! join builds before it asks for probe rows. The prefilter looks the keys up in those tables with selection vectors,
-//! the most selective first, and measures: a filter that keeps most rows switches itself off, and so does the whole
-//! node. A dropped row would have been dropped by its join, so the result does not change; a row kept wrongly costs
-//! only time.
+//! By the time a node below a join's probe side delivers its first batch, that join's table is built, because each join builds
+//! before it asks for probe rows; so it is when the inputs of the builds further below start. The prefilter looks keys up in those
+//! tables with selection vectors, the most selective first, and measures: a lookup that keeps most rows switches itself off. A
+//! dropped row would have been dropped by its join, so the result does not change; a row kept wrongly costs only time. Where keys
+//! can be looked up says [`trace`].
 //!
-//! How a table gets here: the join executes its probe side with a `TaskContext` that carries the finished table under
+//! How a table gets there: the join executes its probe side with a `TaskContext` that carries the finished table under
 //! the join's [`TableId`] ([`with_table`]). So a prefilter only ever sees tables of the same execution, and sees none when
 //! the plan was rewritten after it was planted.
+
+mod trace;
 
 use crate::join::build::BuildSide;
 use crate::join::{BuildMode, CorunJoinExec};
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{JoinSide, JoinType, NullEquality, internal_err};
+use datafusion::common::{JoinType, NullEquality, internal_err};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use datafusion::physical_plan::coalesce::LimitedBatchCoalescer;
-use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
 };
-use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, Statistics, StatisticsArgs,
@@ -44,6 +43,7 @@ use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use trace::{Edge, Place};
 
 /// Names one join's table between the join and the prefilters below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,11 +80,48 @@ pub(crate) fn with_table(context: &Arc<TaskContext>, id: TableId, side: &Arc<Bui
     ))
 }
 
-/// One join's keys as columns of the rows that pass here.
+/// One join's keys, over the columns of the rows that pass here.
 #[derive(Clone)]
 struct Lookup {
+    /// The join, by its address in the plan as it was.
+    join: usize,
     table: TableId,
     keys: Vec<PhysicalExprRef>,
+    /// The build side's keys, for people.
+    name: Arc<str>,
+}
+
+impl Lookup {
+    /// The probe keys of a join whose unmatched probe rows never show in the result and whose table is shared.
+    fn of(node: &Arc<dyn ExecutionPlan>, join: &CorunJoinExec) -> Option<Lookup> {
+        let stock = join.stock();
+        let drops_unmatched = !matches!(
+            stock.join_type(),
+            JoinType::Right | JoinType::Full | JoinType::RightAnti | JoinType::RightMark
+        );
+        let plain = stock.null_equality() == NullEquality::NullEqualsNothing && !stock.null_aware;
+        let names: Vec<String> = stock.on().iter().map(|(left, _)| name(left)).collect();
+        let lookup = || Lookup {
+            join: trace::address(node),
+            table: TableId::fresh(),
+            keys: stock.on().iter().map(|(_, right)| Arc::clone(right)).collect(),
+            name: names.join("_").into(),
+        };
+        (join.mode() == BuildMode::Shared && drops_unmatched && plain).then(lookup)
+    }
+
+    /// The same by other keys.
+    fn over(&self, keys: Vec<PhysicalExprRef>) -> Lookup {
+        Lookup { keys, ..self.clone() }
+    }
+}
+
+/// A column's name without its index, or the expression.
+fn name(key: &PhysicalExprRef) -> String {
+    match key.downcast_ref::<Column>() {
+        Some(column) => column.name().to_owned(),
+        None => key.to_string(),
+    }
 }
 
 /// Drops probe rows that no join above can match. Made by [`add`].
@@ -95,23 +132,27 @@ pub struct CorunPrefilterExec {
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// Puts a prefilter below every chain of two or more joins whose unmatched probe rows are dropped.
+/// Puts a prefilter wherever keys of a join above can be looked up before another operator carries the rows, and wherever several
+/// joins' keys can be.
 ///
 /// # Errors
 /// Errors of rebuilding plan nodes.
 pub fn add(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let mut planted: Vec<Planted> = Vec::new();
+    let mut places: Vec<Place> = Vec::new();
     plan.apply(|node| {
         if let Some(join) = node.downcast_ref::<CorunJoinExec>()
-            && let Some(keys) = lookup_keys(join)
+            && let Some(lookup) = Lookup::of(node, join)
         {
-            planted.push(trace(node, join, keys));
+            places.extend(trace::places(node, join, lookup));
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
     // A lone join's own probe is as cheap as its prefilter.
-    let count = |below: usize| planted.iter().filter(|other| other.below == below).count();
-    let wanted: Vec<&Planted> = planted.iter().filter(|lookup| count(lookup.below) > 1).collect();
+    let several = |edge: Edge| places.iter().filter(|other| other.edge == edge).count() > 1;
+    let wanted: Vec<&Place> = places
+        .iter()
+        .filter(|place| place.spares || several(place.edge))
+        .collect();
     if wanted.is_empty() {
         Ok(plan)
     } else {
@@ -119,158 +160,26 @@ pub fn add(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     }
 }
 
-/// A lookup and the joins it concerns, by address in the plan as it was.
-struct Planted {
-    /// The join whose table is looked up.
-    join: usize,
-    /// The join below whose probe side the prefilter goes.
-    below: usize,
-    lookup: Lookup,
-}
-
-fn address(node: &Arc<dyn ExecutionPlan>) -> usize {
-    Arc::as_ptr(node).cast::<()>() as usize
-}
-
-fn plant(node: &Arc<dyn ExecutionPlan>, planted: &[&Planted]) -> Result<Arc<dyn ExecutionPlan>> {
-    let mut children = node
-        .children()
-        .into_iter()
-        .map(|child| plant(child, planted))
-        .collect::<Result<Vec<_>>>()?;
-    let here = address(node);
-    if let Some(join) = node.downcast_ref::<CorunJoinExec>() {
-        let lookups: Vec<Lookup> = planted
-            .iter()
-            .filter(|other| other.below == here)
-            .map(|other| other.lookup.clone())
-            .collect();
-        if !lookups.is_empty()
-            && let Some(right) = children.pop()
-        {
-            children.push(Arc::new(CorunPrefilterExec::new(right, lookups)));
-        }
-        if let Some(own) = planted.iter().find(|other| other.join == here) {
-            return Ok(Arc::new(join.feeding(own.lookup.table, children)?));
-        }
+/// The plan with prefilters at the places `wanted`, fed by their joins.
+fn plant(node: &Arc<dyn ExecutionPlan>, wanted: &[&Place]) -> Result<Arc<dyn ExecutionPlan>> {
+    let parent = trace::address(node);
+    let mut children = Vec::with_capacity(node.children().len());
+    for (child, input) in node.children().into_iter().enumerate() {
+        let planted = plant(input, wanted)?;
+        let edge = Edge { parent, child };
+        let here = wanted.iter().filter(|place| place.edge == edge);
+        let lookups: Vec<Lookup> = here.map(|place| place.lookup.clone()).collect();
+        children.push(match lookups.is_empty() {
+            true => planted,
+            false => Arc::new(CorunPrefilterExec::new(planted, lookups)),
+        });
+    }
+    if let Some(join) = node.downcast_ref::<CorunJoinExec>()
+        && let Some(place) = wanted.iter().find(|place| place.lookup.join == parent)
+    {
+        return Ok(Arc::new(join.feeding(place.lookup.table, children)?));
     }
     replace_children_if_necessary(Arc::clone(node), children)
-}
-
-/// The probe keys of a join whose unmatched probe rows never show in the result and whose table is shared.
-fn lookup_keys(join: &CorunJoinExec) -> Option<Vec<PhysicalExprRef>> {
-    let stock = join.stock();
-    let drops_unmatched = !matches!(
-        stock.join_type(),
-        JoinType::Right | JoinType::Full | JoinType::RightAnti | JoinType::RightMark
-    );
-    let plain = stock.null_equality() == NullEquality::NullEqualsNothing && !stock.null_aware;
-    let keys: Vec<PhysicalExprRef> = stock.on().iter().map(|(_, right)| Arc::clone(right)).collect();
-    let columns = keys.iter().all(|key| key.is::<Column>());
-    (join.mode() == BuildMode::Shared && drops_unmatched && plain && columns).then_some(keys)
-}
-
-/// Follows the keys of `top` down its probe side to the lowest join they can be looked up below. Every join on the way
-/// must emit each row because of one probe row, so that dropping that probe row drops nothing else.
-fn trace(top: &Arc<dyn ExecutionPlan>, join: &CorunJoinExec, keys: Vec<PhysicalExprRef>) -> Planted {
-    let mut here = keys;
-    let mut lowest = (address(top), here.clone());
-    let mut node = Arc::clone(join.stock().right());
-    loop {
-        if let Some(join) = node.downcast_ref::<CorunJoinExec>() {
-            let follows_probe_rows = matches!(
-                join.stock().join_type(),
-                JoinType::Inner
-                    | JoinType::Right
-                    | JoinType::RightSemi
-                    | JoinType::RightAnti
-                    | JoinType::RightMark
-            );
-            if !follows_probe_rows || join.stock().fetch().is_some() {
-                break;
-            }
-            let sources = join.output_sources();
-            let mapped = remap(&here, |column| {
-                let source = sources.get(column)?;
-                match source.side {
-                    JoinSide::Right => Some(source.index),
-                    // A build column that the join equates with a probe column has its value in every row.
-                    JoinSide::Left => equal_probe_column(join, source.index),
-                    JoinSide::None => None,
-                }
-            });
-            let Some(keys) = mapped else { break };
-            here = keys;
-            lowest = (address(&node), here.clone());
-            let below = Arc::clone(join.stock().right());
-            node = below;
-        } else if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
-            let mapped = remap(&here, |column| {
-                let source = projection.expr().get(column)?.expr.downcast_ref::<Column>()?;
-                Some(source.index())
-            });
-            let Some(keys) = mapped else { break };
-            here = keys;
-            let below = Arc::clone(projection.input());
-            node = below;
-        } else if let Some(filter) = node.downcast_ref::<FilterExec>() {
-            let projection = filter.projection().clone();
-            let mapped = remap(&here, |column| match projection.as_ref() {
-                Some(projection) => projection.get(column).copied(),
-                None => Some(column),
-            });
-            let (Some(keys), None) = (mapped, filter.fetch()) else {
-                break;
-            };
-            here = keys;
-            let below = Arc::clone(filter.input());
-            node = below;
-        } else if node.is::<RepartitionExec>()
-            || node.name() == "CooperativeExec"
-            || node.name() == "CoalesceBatchesExec"
-        {
-            if node.fetch().is_some() {
-                break;
-            }
-            let below = Arc::clone(node.children()[0]);
-            node = below;
-        } else {
-            break;
-        }
-    }
-    let (below, keys) = lowest;
-    Planted {
-        join: address(top),
-        below,
-        lookup: Lookup {
-            table: TableId::fresh(),
-            keys,
-        },
-    }
-}
-
-/// The probe column that an inner join makes equal to build column `index`.
-fn equal_probe_column(join: &CorunJoinExec, index: usize) -> Option<usize> {
-    let inner = *join.stock().join_type() == JoinType::Inner;
-    join.stock()
-        .on()
-        .iter()
-        .filter(|_| inner)
-        .find_map(|(left, right)| {
-            let (left, right) = (left.downcast_ref::<Column>()?, right.downcast_ref::<Column>()?);
-            (left.index() == index).then_some(right.index())
-        })
-}
-
-/// The key columns somewhere below, `None` when one of them does not come from there.
-fn remap(keys: &[PhysicalExprRef], below: impl Fn(usize) -> Option<usize>) -> Option<Vec<PhysicalExprRef>> {
-    keys.iter()
-        .map(|key| {
-            let column = key.downcast_ref::<Column>()?;
-            let index = below(column.index())?;
-            Some(Arc::new(Column::new(column.name(), index)) as PhysicalExprRef)
-        })
-        .collect()
 }
 
 impl CorunPrefilterExec {
@@ -293,15 +202,12 @@ impl fmt::Debug for CorunPrefilterExec {
 
 impl DisplayAs for CorunPrefilterExec {
     fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let keys: Vec<String> = self
-            .lookups
-            .iter()
-            .map(|lookup| {
-                let keys: Vec<String> = lookup.keys.iter().map(ToString::to_string).collect();
-                format!("({})", keys.join(", "))
-            })
-            .collect();
-        write!(f, "CorunPrefilterExec: keys=[{}]", keys.join(", "))
+        let lookups = self.lookups.iter().map(|lookup| {
+            let keys: Vec<String> = lookup.keys.iter().map(name).collect();
+            format!("{} in {}", keys.join(", "), lookup.name)
+        });
+        let lookups: Vec<String> = lookups.collect();
+        write!(f, "CorunPrefilterExec: lookups=[{}]", lookups.join("; "))
     }
 }
 
@@ -352,7 +258,18 @@ impl ExecutionPlan for CorunPrefilterExec {
             .unwrap_or_default();
         let filters = self.lookups.iter().filter_map(|lookup| {
             let (_, side) = ready.0.iter().find(|(id, _)| *id == lookup.table)?;
-            Some(Measured::new(Arc::clone(side), lookup.keys.clone()))
+            let counter = |what| {
+                MetricBuilder::new(&self.metrics).counter(format!("{}_{what}", lookup.name), partition)
+            };
+            Some(Measured {
+                side: Arc::clone(side),
+                keys: lookup.keys.clone(),
+                seen: 0,
+                kept: 0,
+                resting: 0,
+                seen_in_all: counter("looked_up"),
+                dropped_in_all: counter("dropped"),
+            })
         });
         let filters = filters.collect();
         let state = Stream {
@@ -400,19 +317,11 @@ struct Measured {
     kept: usize,
     /// Batches until it is measured again; 0: in use.
     resting: usize,
+    seen_in_all: Count,
+    dropped_in_all: Count,
 }
 
 impl Measured {
-    fn new(side: Arc<BuildSide>, keys: Vec<PhysicalExprRef>) -> Self {
-        Measured {
-            side,
-            keys,
-            seen: 0,
-            kept: 0,
-            resting: 0,
-        }
-    }
-
     fn kept_share(&self) -> f64 {
         if self.seen == 0 {
             0.0
@@ -488,6 +397,8 @@ impl Stream {
                 .matches(&encoded.codes(), encoded.validity(), selection, &mut self.scratch);
             filter.seen += before;
             filter.kept += self.scratch.len();
+            filter.seen_in_all.add(before);
+            filter.dropped_in_all.add(before - self.scratch.len());
             std::mem::swap(&mut self.selected, &mut self.scratch);
             all = false;
         }

@@ -1,0 +1,215 @@
+//! `CorunSharedExec`: one reader of a part that runs once.
+
+use super::part::{Part, Place};
+use arrow::array::RecordBatch;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, reset_plan_states};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
+};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, Statistics, StatisticsArgs,
+    StatisticsContext,
+};
+use futures::{StreamExt, TryStreamExt};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// One of several readers of a part of a statement, or of the part that another statement runs or ran.
+#[derive(Clone)]
+pub struct CorunSharedExec {
+    place: Arc<Place>,
+    /// Who reads, and what.
+    label: Arc<str>,
+    /// How the part was planned in this statement. Another statement's plan may be what runs.
+    plan: Arc<dyn ExecutionPlan>,
+    /// The part, shown below one of its readers.
+    shown: Option<Arc<dyn ExecutionPlan>>,
+    /// Whoever runs a plan twice runs the part anew: by partition how often it began, and plans for the second and later times.
+    again: Arc<Mutex<Again>>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+#[derive(Default)]
+struct Again {
+    begun: HashMap<usize, usize>,
+    plans: Vec<Arc<dyn ExecutionPlan>>,
+}
+
+impl CorunSharedExec {
+    /// A reader at `place`; `plan` is what the part would be if this statement ran it.
+    pub(super) fn new(place: Place, label: String, plan: Arc<dyn ExecutionPlan>) -> Self {
+        let part = place.part();
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&part.schema)),
+            Partitioning::UnknownPartitioning(part.partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        CorunSharedExec {
+            place: Arc::new(place),
+            label: label.into(),
+            plan,
+            shown: None,
+            again: Arc::default(),
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    fn part(&self) -> &Arc<Part> {
+        self.place.part()
+    }
+
+    pub(super) fn part_name(&self) -> &str {
+        &self.part().name
+    }
+
+    /// The part for somebody who has read it before.
+    fn execute_again(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let plan = {
+            let mut again = self.again.lock();
+            let Again { begun, plans } = &mut *again;
+            let times = begun.entry(partition).or_default();
+            if plans.len() <= *times {
+                plans.push(reset_plan_states(Arc::clone(&self.plan))?);
+            }
+            *times += 1;
+            Arc::clone(&plans[*times - 1])
+        };
+        let schema = self.schema();
+        let renamed = Arc::clone(&schema);
+        let batches = plan.execute(partition, context)?.map(move |batch| {
+            Ok(RecordBatch::try_new(
+                Arc::clone(&renamed),
+                batch?.columns().to_vec(),
+            )?)
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+}
+
+impl fmt::Debug for CorunSharedExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_as(DisplayFormatType::Default, f)
+    }
+}
+
+impl DisplayAs for CorunSharedExec {
+    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CorunSharedExec: {}, {}", self.part().name, self.label)
+    }
+}
+
+impl ExecutionPlan for CorunSharedExec {
+    fn name(&self) -> &str {
+        "CorunSharedExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.shown.iter().collect()
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(plan) = children.pop() else {
+            return Ok(self);
+        };
+        // What stands below one reader is what all of them read.
+        self.part().replace_plan(Arc::clone(&plan));
+        Ok(Arc::new(CorunSharedExec {
+            plan: Arc::clone(&plan),
+            shown: Some(plan),
+            ..self.as_ref().clone()
+        }))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let Some(reader) = self.place.begin(partition, &context)? else {
+            return self.execute_again(partition, context);
+        };
+        let baseline = BaselineMetrics::new(&self.metrics, partition);
+        let schema = self.schema();
+        // The stream may outlive the plan, and with it this node.
+        let place = Arc::clone(&self.place);
+        let state = (reader, place, Arc::clone(&schema), baseline);
+        let batches = futures::stream::try_unfold(state, |mut state| async move {
+            let (reader, _, schema, baseline) = &mut state;
+            let Some(batch) = reader.next().await? else {
+                return Ok(None);
+            };
+            let renamed = RecordBatch::try_new(Arc::clone(schema), batch.columns().to_vec())?;
+            let renamed = renamed.record_output(baseline);
+            Ok(Some((renamed, state)))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            schema,
+            batches.into_stream(),
+        )))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _inputs: &[Arc<Statistics>],
+        _args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        StatisticsContext::new().compute(self.plan.as_ref(), &StatisticsArgs::new())
+    }
+}
+
+/// Shows each part that this statement runs below the first of its readers.
+pub(crate) fn show_parts(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut shown: Vec<*const Part> = Vec::new();
+    let mut show = |node: Arc<dyn ExecutionPlan>| {
+        let Some(reader) = node.downcast_ref::<CorunSharedExec>() else {
+            return Ok(Transformed::no(node));
+        };
+        let part = Arc::as_ptr(reader.part());
+        let runs_here = reader
+            .part()
+            .plan()
+            .filter(|plan| Arc::ptr_eq(plan, &reader.plan));
+        let Some(plan) = runs_here.filter(|_| !shown.contains(&part)) else {
+            return Ok(Transformed::no(node));
+        };
+        shown.push(part);
+        let reader = CorunSharedExec {
+            shown: Some(plan),
+            ..reader.clone()
+        };
+        Ok(Transformed::new(
+            Arc::new(reader) as Arc<dyn ExecutionPlan>,
+            true,
+            TreeNodeRecursion::Jump,
+        ))
+    };
+    plan.transform_down(&mut show).data()
+}

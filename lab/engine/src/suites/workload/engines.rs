@@ -1,0 +1,118 @@
+//! Engines over the tables of a workload.
+
+use super::{Pass, WorkloadArgs};
+use crate::peers::duckdb::{self, DuckDb};
+use crate::query::runtime;
+use corun_datafusion::{Engine, EngineOptions, Joins};
+use corun_workloads::dataset::{Dataset, DatasetError};
+use lab_core::error::BenchError;
+use lab_core::run::Runner;
+use std::cell::RefCell;
+use std::path::PathBuf;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+/// Tables as Parquet files: a folder with a folder for each table.
+pub(in crate::suites) struct Files {
+    pub(in crate::suites) tables: PathBuf,
+    /// What is removed when they are not needed any more.
+    pub(in crate::suites) scratch: Option<TempDir>,
+}
+
+impl Files {
+    /// Each table by its name, and where it is.
+    fn tables(&self) -> Result<Vec<(String, PathBuf)>, BenchError> {
+        let unreadable = |source| BenchError::io("cannot read the folder of Parquet files", source);
+        let mut tables = Vec::new();
+        for table in self.tables.read_dir().map_err(unreadable)? {
+            let path = table.map_err(unreadable)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            tables.push((name.into_owned(), path));
+        }
+        Ok(tables)
+    }
+
+    /// Shows an engine all tables.
+    pub(super) fn register(&self, runtime: &Runtime, engine: &Engine) -> Result<(), BenchError> {
+        for (name, path) in self.tables()? {
+            runtime.block_on(engine.register_path(&name, &path))?;
+        }
+        Ok(())
+    }
+}
+
+/// Tables that `write` puts below a scratch folder.
+pub(in crate::suites) fn scratch_files(
+    write: impl FnOnce(&std::path::Path) -> Result<usize, DatasetError>,
+) -> Result<Files, BenchError> {
+    let scratch = tempfile::tempdir()
+        .map_err(|source| BenchError::io("cannot make a folder for Parquet files", source))?;
+    write(scratch.path())?;
+    Ok(Files {
+        tables: scratch.path().to_owned(),
+        scratch: Some(scratch),
+    })
+}
+
+/// The sides of a pass, over the same data.
+pub(super) struct Engines {
+    pub(super) corun: Engine,
+    pub(super) stock: Engine,
+    /// Over files, where it is here.
+    pub(super) peer: Option<RefCell<DuckDb>>,
+    _scratch: Option<TempDir>,
+}
+
+impl Engines {
+    pub(super) fn over(data: &Dataset, partitions: usize) -> Result<Engines, BenchError> {
+        let engines = Engines::empty(partitions)?;
+        crate::tables::register(data, &engines.corun)?;
+        crate::tables::register(data, &engines.stock)?;
+        Ok(engines)
+    }
+
+    pub(super) fn over_files(
+        pass: &Pass<'_>,
+        args: &WorkloadArgs,
+        runner: &mut Runner<'_>,
+    ) -> Result<Engines, BenchError> {
+        let files = (pass.workload.files)(pass.scale_factor, pass.partitions, runner.progress())?;
+        let mut engines = Engines::empty(pass.partitions)?;
+        if !args.no_peers {
+            engines.peer =
+                duckdb::start_or_say(pass.workload.suite.name(), "ms", "ms", runner).map(RefCell::new);
+        }
+        if let Some(peer) = &engines.peer {
+            peer.borrow_mut().set_threads(pass.partitions)?;
+        }
+        let runtime = runtime(pass.partitions)?;
+        files.register(&runtime, &engines.corun)?;
+        files.register(&runtime, &engines.stock)?;
+        if let Some(peer) = &engines.peer {
+            for (name, path) in files.tables()? {
+                peer.borrow_mut().view(&name, &path)?;
+            }
+        }
+        engines._scratch = files.scratch;
+        Ok(engines)
+    }
+
+    fn empty(partitions: usize) -> Result<Engines, BenchError> {
+        Ok(Engines {
+            corun: engine(Joins::Corun, partitions, false)?,
+            stock: engine(Joins::Stock, partitions, false)?,
+            peer: None,
+            _scratch: None,
+        })
+    }
+}
+
+/// An engine; what it measures by running it again does its work again, unless it may share work.
+pub(super) fn engine(joins: Joins, partitions: usize, share_work: bool) -> Result<Engine, BenchError> {
+    Ok(Engine::new(&EngineOptions {
+        partitions,
+        joins,
+        share_work,
+        ..EngineOptions::default()
+    })?)
+}
