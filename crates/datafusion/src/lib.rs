@@ -69,8 +69,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .map_or(0, |at| at + 1);
     rules.insert(after_selection, Arc::new(sides::SmallerBuildSide::new()));
     #[cfg(feature = "store")]
-    let builder = store::install(builder);
-    let mut builder = builder;
+    let mut builder = store::install(builder);
     let planner = builder
         .query_planner()
         .take()

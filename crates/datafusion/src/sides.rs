@@ -135,21 +135,17 @@ fn holds_key(join: &HashJoinExec, side: JoinSide, rows: Cardinality) -> bool {
 pub(crate) fn estimate(plan: &Arc<dyn ExecutionPlan>) -> Option<Cardinality> {
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         let (left, right) = (estimate(join.left())?, estimate(join.right())?);
+        let right_is_larger = right.unfiltered_rows > left.unfiltered_rows;
         return Some(match join.join_type() {
             JoinType::LeftSemi => left.semi_joined(right),
             JoinType::RightSemi => right.semi_joined(left),
             JoinType::LeftAnti | JoinType::LeftMark => left,
             JoinType::RightAnti | JoinType::RightMark => right,
-            JoinType::Inner
-                if right.unfiltered_rows > left.unfiltered_rows
-                    && holds_key(join, JoinSide::Right, right) =>
-            {
-                left.looked_up_in(right)
+            JoinType::Inner if right_is_larger && holds_key(join, JoinSide::Right, right) => {
+                left.semi_joined(right)
             }
-            JoinType::Inner
-                if left.unfiltered_rows > right.unfiltered_rows && holds_key(join, JoinSide::Left, left) =>
-            {
-                right.looked_up_in(left)
+            JoinType::Inner if !right_is_larger && holds_key(join, JoinSide::Left, left) => {
+                right.semi_joined(left)
             }
             JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => left.joined(right),
         });

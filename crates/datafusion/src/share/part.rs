@@ -40,8 +40,7 @@ struct State {
     keeps: bool,
     last: Ticket,
     begun: Option<Instant>,
-    /// Partitions that are complete, and the bytes of all.
-    complete: usize,
+    /// Bytes of all batches so far.
     bytes: usize,
 }
 
@@ -62,7 +61,6 @@ impl Part {
                 keeps: entry.is_some(),
                 last: KEEPER,
                 begun: None,
-                complete: 0,
                 bytes: 0,
             }),
             entry,
@@ -104,8 +102,7 @@ impl Part {
 
     /// Whether nobody reads what is not complete either.
     pub(super) fn is_abandoned(&self) -> bool {
-        let state = self.state.lock();
-        state.tickets.is_empty() && !state.is_whole()
+        self.state.lock().is_abandoned()
     }
 
     /// Rows are dropped as soon as the readers that there are have read them.
@@ -168,21 +165,18 @@ impl Part {
                 }
             }
             Filled::Whole => {
+                let Some(entry) = entry else { return };
                 let mut state = self.state.lock();
-                state.complete += 1;
-                if state.complete < self.partitions {
+                if !state.is_whole() {
                     return;
                 }
+                // Several partitions may end at once: who finds the plan tells.
+                let Some(plan) = state.plan.take() else { return };
                 let seconds = state.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
-                let bytes = state.bytes;
-                let plan = match entry {
-                    Some(_) => state.plan.take(),
-                    None => None,
-                };
-                let keeps = state.keeps;
+                let (bytes, keeps) = (state.bytes, state.keeps);
                 drop(state);
                 drop(plan);
-                if let Some(entry) = entry.filter(|_| keeps) {
+                if keeps {
                     entry.is_complete(bytes, seconds);
                 }
             }
@@ -199,8 +193,7 @@ impl Part {
             let mut state = self.state.lock();
             state.tickets.remove(&ticket);
             state.forget(ticket);
-            // Readers may have seen the end before whoever counts the partitions has.
-            state.tickets.is_empty() && state.keeps && !state.is_whole()
+            state.keeps && state.is_abandoned()
         };
         if let Some(entry) = self.entry.as_ref().filter(|_| abandoned) {
             entry.is_abandoned();
@@ -209,6 +202,11 @@ impl Part {
 }
 
 impl State {
+    /// Nobody reads what is not complete either.
+    fn is_abandoned(&self) -> bool {
+        self.tickets.is_empty() && !self.is_whole()
+    }
+
     fn is_whole(&self) -> bool {
         let whole = |buffer: &Option<Arc<Buffer>>| buffer.as_ref().is_some_and(|buffer| buffer.is_whole());
         self.buffers.iter().all(whole)

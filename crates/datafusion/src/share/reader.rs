@@ -2,6 +2,7 @@
 
 use super::part::{Part, Place};
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -15,7 +16,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, Statistics, StatisticsArgs,
     StatisticsContext,
 };
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;
@@ -90,14 +91,18 @@ impl CorunSharedExec {
         };
         let schema = self.schema();
         let renamed = Arc::clone(&schema);
-        let batches = plan.execute(partition, context)?.map(move |batch| {
-            Ok(RecordBatch::try_new(
-                Arc::clone(&renamed),
-                batch?.columns().to_vec(),
-            )?)
-        });
+        let batches = plan.execute(partition, context)?;
+        let batches = batches.map(move |batch| with_schema(&renamed, &batch?));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
+}
+
+/// The batch with its columns called as readers know them.
+fn with_schema(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
+    Ok(RecordBatch::try_new(
+        Arc::clone(schema),
+        batch.columns().to_vec(),
+    )?)
 }
 
 impl fmt::Debug for CorunSharedExec {
@@ -162,14 +167,10 @@ impl ExecutionPlan for CorunSharedExec {
             let Some(batch) = reader.next().await? else {
                 return Ok(None);
             };
-            let renamed = RecordBatch::try_new(Arc::clone(schema), batch.columns().to_vec())?;
-            let renamed = renamed.record_output(baseline);
+            let renamed = with_schema(schema, &batch)?.record_output(baseline);
             Ok(Some((renamed, state)))
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(
-            schema,
-            batches.into_stream(),
-        )))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

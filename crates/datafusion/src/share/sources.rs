@@ -7,7 +7,9 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::memory::{DataSourceExec, MemorySourceConfig};
 use datafusion::datasource::physical_plan::FileScanConfig;
-use datafusion::datasource::{provider_as_source, source_as_provider};
+#[cfg(feature = "store")]
+use datafusion::datasource::provider_as_source;
+use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::object_store::ObjectMeta;
@@ -58,12 +60,12 @@ pub(super) fn sources(
     let mut sources = Vec::new();
     let mut all_known = true;
     let part = part.clone().transform_up(|node| {
-        let LogicalPlan::TableScan(mut scan) = node else {
+        let LogicalPlan::TableScan(scan) = &node else {
             return Ok(Transformed::no(node));
         };
         let Ok(table) = source_as_provider(&scan.source) else {
             all_known = false;
-            return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
+            return Ok(Transformed::no(node));
         };
         #[cfg(feature = "store")]
         if let Some(stored) = table.downcast_ref::<crate::store::StoreTable>() {
@@ -71,13 +73,13 @@ pub(super) fn sources(
                 Some(moment) => sources.push(Source::Moment(stored.table().clone(), moment.ts())),
                 None => all_known = false,
             }
+            let mut scan = scan.clone();
             scan.source = provider_as_source(Arc::new(stored.as_of_no_moment()));
             return Ok(Transformed::yes(LogicalPlan::TableScan(scan)));
         }
         all_known &= table.is::<ListingTable>() || table.is::<MemTable>() || table.is::<IndexedTable>();
-        scan.source = provider_as_source(Arc::clone(&table));
         sources.push(Source::Table(table));
-        Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
+        Ok(Transformed::no(node))
     });
     let part = part.data()?;
     plan.apply(|node| {

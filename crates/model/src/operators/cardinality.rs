@@ -73,20 +73,12 @@ impl Cardinality {
         }
     }
 
-    /// After a join of `self`, whose rows hold keys of `keys`, with that relation: each row meets one there, if filters left it.
-    pub fn looked_up_in(self, keys: Cardinality) -> Self {
-        Cardinality {
-            rows: self.rows * keys.share(),
-            ..self
-        }
-    }
-
     /// Whether a column whose values span `range` whole numbers can hold a key of this relation: another number in each row.
     pub fn may_be_key(self, range: f64) -> bool {
         range >= self.unfiltered_rows * KEY_RANGE_SHARE
     }
 
-    /// After a semi join with `other`: at most its own rows.
+    /// After a semi join with `other`, or a join that looks each row up by a key of `other`: at most its own rows.
     pub fn semi_joined(self, other: Cardinality) -> Self {
         Cardinality {
             rows: self.rows * other.share(),
@@ -157,8 +149,8 @@ mod tests {
         let customers = Cardinality::of_table(100_000.0).filtered(0, 1);
         let demographics = Cardinality::of_table(1_920_800.0);
         assert!(demographics.may_be_key(1_920_800.0) && !demographics.may_be_key(100_000.0));
-        assert_eq!(customers.looked_up_in(demographics).rows, 20_000.0);
-        let kept = customers.looked_up_in(demographics.filtered(1, 0));
+        assert_eq!(customers.semi_joined(demographics).rows, 20_000.0);
+        let kept = customers.semi_joined(demographics.filtered(1, 0));
         assert!((kept.rows - 1000.0).abs() < 1e-6, "{kept:?}");
         assert_eq!(kept.unfiltered_rows, 100_000.0);
     }

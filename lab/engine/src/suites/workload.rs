@@ -232,9 +232,15 @@ fn run_streams(
             workload.suite.name()
         )));
     }
-    let suffix = |partitions: usize| format!("sf{scale_factor}_p{partitions}_parquet");
-    let cases = counts.iter().flat_map(|&partitions| {
-        let of = move |&clients| streams::cases(&suffix(partitions), clients).collect::<Vec<_>>();
+    let passes = counts.iter().map(|&partitions| Pass {
+        workload,
+        scale_factor,
+        partitions,
+        source: Source::Parquet,
+    });
+    let passes: Vec<Pass<'_>> = passes.collect();
+    let cases = passes.iter().flat_map(|pass| {
+        let of = move |&clients| streams::cases(pass, clients);
         args.clients.iter().flat_map(of)
     });
     let cases: Vec<String> = cases.collect();
@@ -242,13 +248,12 @@ fn run_streams(
         return Err(args.common.no_such_case(workload.suite, cases));
     }
     let files = (workload.files)(scale_factor, counts[0], runner.progress())?;
-    for &partitions in counts {
+    for pass in &passes {
+        let runtime = runtime(pass.partitions)?;
         let streams = Streams {
-            workload,
-            scale_factor,
-            partitions,
-            suffix: suffix(partitions),
+            pass,
             files: &files,
+            runtime: &runtime,
         };
         streams.run(args, runner)?;
     }

@@ -5,8 +5,8 @@
 //! that nothing is left from the turn before.
 
 use super::engines::{Files, engine};
-use super::{CORUN, DATAFUSION, Workload, WorkloadArgs, fingerprint};
-use crate::query::{run_query, runtime};
+use super::{CORUN, DATAFUSION, Pass, WorkloadArgs, fingerprint};
+use crate::query::run_query;
 use corun_datafusion::{Engine, Joins, QueryOutput};
 use corun_workloads::numbers::{Zipf, permutation};
 use lab_core::error::BenchError;
@@ -14,9 +14,10 @@ use lab_core::row::{Row, Value};
 use lab_core::run::{Comparison, Runner, Sample, Side};
 use lab_core::stats::{Spread, percentile};
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::runtime::Runtime;
 
 /// Queries that a client of dashboards asks.
 const QUESTIONS: usize = 24;
@@ -116,35 +117,33 @@ impl Kind {
 /// A query as a client asks it: its name in the workload, and its text.
 type Question = (String, Arc<str>);
 
-/// Names of the cases with so many clients.
-pub(super) fn cases(suffix: &str, clients: usize) -> impl Iterator<Item = String> {
-    KINDS.into_iter().map(move |kind| case(kind, suffix, clients))
+/// Names of the cases of a pass with so many clients.
+pub(super) fn cases(pass: &Pass<'_>, clients: usize) -> impl Iterator<Item = String> {
+    KINDS.into_iter().map(move |kind| case(pass, kind, clients))
 }
 
-fn case(kind: Kind, suffix: &str, clients: usize) -> String {
-    format!("{}_c{clients}_{suffix}", kind.name())
+fn case(pass: &Pass<'_>, kind: Kind, clients: usize) -> String {
+    pass.case(&format!("{}_c{clients}", kind.name()))
 }
 
-/// What all cases of a run have in common.
+/// What all cases of a pass have in common.
 pub(super) struct Streams<'a> {
-    pub(super) workload: &'a Workload,
-    pub(super) scale_factor: f64,
-    pub(super) partitions: usize,
-    /// End of the cases' names.
-    pub(super) suffix: String,
+    pub(super) pass: &'a Pass<'a>,
     pub(super) files: &'a Files,
+    pub(super) runtime: &'a Runtime,
 }
 
 impl Streams<'_> {
     /// Runs the cases that `args` selects.
     pub(super) fn run(&self, args: &WorkloadArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+        let stock = self.engine(Joins::Stock, false)?;
         let mut expected: HashMap<Arc<str>, String> = HashMap::new();
         for &clients in &args.clients {
             for kind in KINDS {
-                let case = case(kind, &self.suffix, clients);
+                let case = case(self.pass, kind, clients);
                 if args.common.selects(&case) {
                     let asked = self.questions(kind, clients, args.common.quick)?;
-                    self.check(&asked, &mut expected)?;
+                    self.add_answers(&stock, &asked, &mut expected)?;
                     self.compare(kind, &case, &asked, &expected, runner)?;
                     runner.cases_are_finished();
                 }
@@ -155,18 +154,25 @@ impl Streams<'_> {
 
     /// What each client asks, one after the other.
     fn questions(&self, kind: Kind, clients: usize, quick: bool) -> Result<Vec<Vec<Question>>, BenchError> {
-        let dashboards = self.workload.dashboards;
+        let Pass {
+            workload,
+            scale_factor,
+            ..
+        } = self.pass;
+        let dashboards = workload.dashboards;
         let questions = if quick { QUESTIONS_QUICK } else { QUESTIONS };
-        let text = |query: &str| (self.workload.sql)(self.scale_factor, query);
+        let text = |query: &str| (workload.sql)(*scale_factor, query);
         let mut all: Vec<Vec<Question>> = vec![Vec::new(); clients];
         if let Kind::Different = kind {
-            let queries = &self.workload.queries;
+            let queries = &workload.queries;
             for (place, number) in permutation(SEED, queries.len()).into_iter().enumerate() {
                 let query = &queries[number as usize];
                 all[place % clients].push((query.clone(), text(query)?.into()));
             }
             return Ok(all);
         }
+        let texts = dashboards.iter().map(|dashboard| text(dashboard.query));
+        let texts: Vec<String> = texts.collect::<Result<_, _>>()?;
         let zipf = Zipf::new(VALUES);
         let mut used = vec![0; dashboards.len()];
         for (client, asked) in all.iter_mut().enumerate() {
@@ -178,25 +184,30 @@ impl Streams<'_> {
                     Kind::DashboardsZipf => zipf.rank(SEED, client as u64, place as u64) as usize - 1,
                     _ => used[at] - 1,
                 };
-                let sql = dashboard.with(&text(dashboard.query)?, number)?;
+                let sql = dashboard.with(&texts[at], number)?;
                 asked.push((dashboard.query.to_owned(), sql.into()));
             }
         }
         Ok(all)
     }
 
-    /// Adds the answers of stock DataFusion, one query at a time.
-    fn check(
+    /// An engine that sees all tables.
+    fn engine(&self, joins: Joins, share_work: bool) -> Result<Engine, BenchError> {
+        let engine = engine(joins, self.pass.partitions, share_work)?;
+        self.files.register(self.runtime, &engine)?;
+        Ok(engine)
+    }
+
+    /// Adds the answers of `stock`, one query at a time.
+    fn add_answers(
         &self,
+        stock: &Engine,
         asked: &[Vec<Question>],
         expected: &mut HashMap<Arc<str>, String>,
     ) -> Result<(), BenchError> {
-        let stock = engine(Joins::Stock, self.partitions, false)?;
-        let runtime = runtime(self.partitions)?;
-        self.files.register(&runtime, &stock)?;
         for (query, sql) in asked.iter().flatten() {
             if !expected.contains_key(sql) {
-                let output = run_query(&runtime, &stock, sql)?;
+                let output = run_query(self.runtime, stock, sql)?;
                 expected.insert(Arc::clone(sql), self.answer(query, &output));
             }
         }
@@ -204,7 +215,7 @@ impl Streams<'_> {
     }
 
     fn answer(&self, query: &str, output: &QueryOutput) -> String {
-        fingerprint(output, (self.workload.order_by)(query))
+        fingerprint(output, (self.pass.workload.order_by)(query))
     }
 
     fn compare(
@@ -216,7 +227,7 @@ impl Streams<'_> {
         runner: &mut Runner<'_>,
     ) -> Result<(), BenchError> {
         const RIGHT: &str = "all answers right";
-        let runtime = runtime(self.partitions)?;
+        let suite = self.pass.workload.suite.name();
         let total: usize = asked.iter().map(Vec::len).sum();
         let wrong = |played: &Played| {
             let wrong = played.answers.iter().find_map(|((query, sql), output)| {
@@ -228,12 +239,11 @@ impl Streams<'_> {
         let sides = [(CORUN, Joins::Corun), (DATAFUSION, Joins::Stock)];
         let noted = sides.map(|_| RefCell::new(Noted::default()));
         let works = sides.iter().zip(&noted).map(|((name, joins), noted)| {
-            let (runtime, wrong) = (&runtime, &wrong);
+            let wrong = &wrong;
             Side::new(name, move || {
-                let engine = engine(*joins, self.partitions, true)?;
-                self.files.register(runtime, &engine)?;
+                let engine = self.engine(*joins, true)?;
                 let sample = Sample::of(
-                    || play(runtime, &engine, asked),
+                    || play(self.runtime, &engine, asked),
                     |played| {
                         noted.borrow_mut().latencies.push(played.latency_p99_ms());
                         wrong(played)
@@ -244,25 +254,17 @@ impl Streams<'_> {
             })
         });
         let works = works.collect();
-        let parameters = vec![
-            ("query".to_owned(), Value::from(kind.name())),
-            ("scale_factor".to_owned(), Value::from(self.scale_factor)),
-            ("partitions".to_owned(), Value::from(self.partitions)),
-            ("source".to_owned(), Value::from("parquet")),
-            ("clients".to_owned(), Value::from(asked.len())),
-            ("queries".to_owned(), Value::from(total)),
-            (
-                "different_queries".to_owned(),
-                Value::from({
-                    let mut texts: Vec<&Arc<str>> = asked.iter().flatten().map(|(_, sql)| sql).collect();
-                    texts.sort();
-                    texts.dedup();
-                    texts.len()
-                }),
-            ),
-        ];
+        let different: HashSet<&str> = asked.iter().flatten().map(|(_, sql)| sql.as_ref()).collect();
+        let mut parameters = self.pass.parameters(kind.name());
+        for (name, count) in [
+            ("clients", asked.len()),
+            ("queries", total),
+            ("different_queries", different.len()),
+        ] {
+            parameters.push((name.to_owned(), Value::from(count)));
+        }
         runner.compare(Comparison {
-            suite: self.workload.suite.name(),
+            suite,
             case,
             parameters: parameters.clone(),
             metric: "ms_a_query",
@@ -279,7 +281,7 @@ impl Streams<'_> {
             {
                 let timed = values.get(runner.plan().warmups..).unwrap_or_default();
                 if let Some(spread) = Spread::of(timed) {
-                    let row = Row::measured(self.workload.suite.name(), case, metric, unit, spread, true);
+                    let row = Row::measured(suite, case, metric, unit, spread, true);
                     runner.emit(row.with("engine", *name).with_all(&parameters));
                 }
             }
@@ -308,11 +310,7 @@ impl Played {
 }
 
 /// All clients at once, each with a session of its own.
-fn play(
-    runtime: &tokio::runtime::Runtime,
-    engine: &Engine,
-    asked: &[Vec<Question>],
-) -> Result<Played, BenchError> {
+fn play(runtime: &Runtime, engine: &Engine, asked: &[Vec<Question>]) -> Result<Played, BenchError> {
     let clients = asked.iter().map(|questions| {
         let (session, questions) = (engine.session(), questions.clone());
         runtime.spawn(async move {
