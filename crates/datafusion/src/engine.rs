@@ -48,8 +48,8 @@ pub struct EngineOptions {
     pub memory_limit_bytes: Option<usize>,
     /// Stock operators or corun's.
     pub joins: Joins,
-    /// Whether statements take what others of these sessions have made or are making (`corun.share_work`), with corun's operators. Who
-    /// measures a statement by running it again wants it to do its work again.
+    /// Whether statements take what others of these sessions have made, are making or have read (`corun.share_work`,
+    /// `corun.keep_columns`), with corun's operators. Who measures a statement by running it again wants it to do its work again.
     pub share_work: bool,
     /// Further settings, as `SET key = value` would take them.
     pub settings: Vec<(String, String)>,
@@ -140,6 +140,7 @@ impl Engine {
             let mut corun = crate::CorunOptions::default();
             if !options.share_work {
                 corun.share_work = crate::JoinChoice::Off;
+                corun.keep_columns = crate::JoinChoice::Off;
             }
             config = config.with_option_extension(corun);
         }
@@ -192,7 +193,7 @@ impl Engine {
         let state = self.context().state();
         let planner: &dyn std::any::Any = state.query_planner().as_ref();
         let planner = planner.downcast_ref::<crate::share::SharingPlanner>();
-        planner.map_or_else(Default::default, |planner| planner.work().now())
+        planner.map_or_else(Default::default, |planner| planner.now())
     }
 
     /// DataFusion's session behind the facade.

@@ -19,6 +19,7 @@ mod engine;
 mod error;
 mod index;
 pub mod join;
+mod keep;
 mod options;
 mod prefilter;
 pub mod rule;

@@ -30,6 +30,12 @@ extensions_options! {
         /// Bytes of results that are kept for later statements, of all sessions that share them; of a limited memory pool at most an eighth.
         /// 0: only what runs at the same time is shared.
         pub shared_work_bytes: usize, default = 64 << 20
+        /// Keep columns of Parquet files in memory, decoded, for the statements that read them next. `auto`: from the second time that they
+        /// are read; `on`: from the first; `off`: never.
+        pub keep_columns: JoinChoice, default = JoinChoice::Auto
+        /// Bytes of columns that are kept, of all sessions that share them; 0: an eighth of the machine's memory; of a limited memory pool
+        /// at most an eighth.
+        pub kept_columns_bytes: usize, default = 0
         /// `auto`: join through an index where that is estimated to be faster; `on`: wherever it is possible; `off`: nowhere.
         pub index_join: JoinChoice, default = JoinChoice::Auto
         /// Whether what joins read at random passes by the shared cache instead of displacing what others keep there. `auto`:

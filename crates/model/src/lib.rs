@@ -13,6 +13,7 @@ pub mod cache;
 pub mod capability;
 pub mod cpulist;
 pub mod explained;
+pub mod kept_columns;
 pub mod knee;
 pub mod operators;
 pub mod pmu;

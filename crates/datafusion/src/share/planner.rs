@@ -5,7 +5,8 @@ use super::part::{Part, Place};
 use super::reader::CorunSharedExec;
 use super::sources::sources;
 use super::table::{scan, schema};
-use super::work::{Key, Origin, SharedWork};
+use super::work::{Key, Origin, SharedWork, SharedWorkState};
+use crate::keep::{KeptColumns, keep_columns};
 use crate::options::{CorunOptions, JoinChoice};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 pub(crate) struct SharingPlanner {
     inner: Arc<dyn QueryPlanner + Send + Sync>,
     work: Arc<SharedWork>,
+    columns: Arc<KeptColumns>,
 }
 
 #[async_trait]
@@ -76,13 +78,21 @@ enum Wanted {
 impl SharingPlanner {
     /// A planner before `inner`, for sessions that share their work with each other and nobody else.
     pub(crate) fn new(inner: Arc<dyn QueryPlanner + Send + Sync>) -> Self {
-        let work = Arc::new(SharedWork::new());
-        SharingPlanner { inner, work }
+        SharingPlanner {
+            inner,
+            work: Arc::new(SharedWork::new()),
+            columns: Arc::new(KeptColumns::new()),
+        }
     }
 
-    /// What the sessions of this planner share.
-    pub(crate) fn work(&self) -> &SharedWork {
-        &self.work
+    /// What the sessions of this planner share now.
+    pub(crate) fn now(&self) -> SharedWorkState {
+        let (columns, column_bytes) = self.columns.now();
+        SharedWorkState {
+            columns,
+            column_bytes,
+            ..self.work.now()
+        }
     }
 
     fn plan<'a>(
@@ -109,14 +119,15 @@ impl SharingPlanner {
                     scans.insert(*place, scan(&found.part, reader)?);
                 }
             }
-            match scans.is_empty() {
-                true => self.inner.create_physical_plan(plan, session).await,
+            let physical = match scans.is_empty() {
+                true => self.inner.create_physical_plan(plan, session).await?,
                 false => {
                     self.inner
                         .create_physical_plan(&replaced(plan, scans)?, session)
-                        .await
+                        .await?
                 }
-            }
+            };
+            keep_columns(physical, &self.columns, options, session)
         }
         .boxed()
     }

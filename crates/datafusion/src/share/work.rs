@@ -97,6 +97,10 @@ pub struct SharedWorkState {
     pub results: usize,
     /// Their bytes.
     pub bytes: usize,
+    /// Columns of row groups that are kept.
+    pub columns: usize,
+    /// Their bytes.
+    pub column_bytes: usize,
 }
 
 impl Origin {
@@ -139,6 +143,7 @@ impl SharedWork {
             parts: state.entries.len(),
             results: state.results.len(),
             bytes: state.results.bytes(),
+            ..SharedWorkState::default()
         }
     }
 

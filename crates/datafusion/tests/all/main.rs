@@ -5,6 +5,7 @@ mod common;
 mod decisions;
 mod index_answers;
 mod join_answers;
+mod kept_columns;
 mod plans;
 mod shared_parts;
 mod shared_work;

@@ -115,7 +115,12 @@ impl SuiteArgs for TpcdsArgs {
             generate: None,
             files,
         };
-        workload::run(&workload, &[Source::Parquet], &self.workload, runner)
+        workload::run(
+            &workload,
+            &[Source::Parquet, Source::ParquetKept],
+            &self.workload,
+            runner,
+        )
     }
 }
 

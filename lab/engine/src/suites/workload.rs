@@ -74,14 +74,17 @@ pub(super) fn text_of(queries: &[(&str, &str)], name: &str) -> Result<String, Be
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     Memory,
+    /// Each query reads the files.
     Parquet,
+    /// Columns that were read before are kept.
+    ParquetKept,
 }
 
 impl Source {
     /// Memory alone, or files after it.
     pub(super) fn of(full: bool) -> &'static [Source] {
         match full {
-            true => &[Source::Memory, Source::Parquet],
+            true => &[Source::Memory, Source::Parquet, Source::ParquetKept],
             false => &[Source::Memory],
         }
     }
@@ -90,6 +93,7 @@ impl Source {
         match self {
             Source::Memory => "memory",
             Source::Parquet => "parquet",
+            Source::ParquetKept => "parquet_kept",
         }
     }
 }
@@ -107,12 +111,12 @@ impl Pass<'_> {
         self.workload.queries.iter().map(|query| self.case(query))
     }
 
-    /// Name of the case of `query`: `q2.1_sf1_p2`, with `_parquet` at the end when read from files.
+    /// Name of the case of `query`: `q2.1_sf1_p2`, with `_parquet` at the end when read from files, `_parquet_kept` when read before.
     fn case(&self, query: &str) -> String {
-        let suffix = if self.source == Source::Parquet {
-            "_parquet"
-        } else {
-            ""
+        let suffix = match self.source {
+            Source::Memory => "",
+            Source::Parquet => "_parquet",
+            Source::ParquetKept => "_parquet_kept",
         };
         format!("{query}_sf{}_p{}{suffix}", self.scale_factor, self.partitions)
     }
@@ -208,7 +212,7 @@ pub(super) fn run(
                 data = Some(all);
                 engines
             }
-            Source::Parquet => {
+            Source::Parquet | Source::ParquetKept => {
                 data = None;
                 Engines::over_files(&pass, args, runner)?
             }
@@ -292,6 +296,9 @@ fn run_pass(
             None => answer(&reference),
         };
         let mut parameters = pass.parameters(query);
+        if pass.source == Source::ParquetKept {
+            planning::emit_first(query, &sql, engines, pass, &runtime, runner)?;
+        }
         let mut sides = vec![
             side(CORUN, &runtime, &engines.corun, &sql, answer),
             side(DATAFUSION, &runtime, &engines.stock, &sql, answer),

@@ -1,8 +1,8 @@
 //! Engines over the tables of a workload.
 
-use super::{Pass, WorkloadArgs};
+use super::{Pass, Source, WorkloadArgs};
 use crate::peers::duckdb::{self, DuckDb};
-use crate::query::runtime;
+use crate::query::{run_query, runtime};
 use corun_datafusion::{Engine, EngineOptions, Joins};
 use corun_workloads::dataset::{Dataset, DatasetError};
 use lab_core::error::BenchError;
@@ -78,6 +78,13 @@ impl Engines {
     ) -> Result<Engines, BenchError> {
         let files = (pass.workload.files)(pass.scale_factor, pass.partitions, runner.progress())?;
         let mut engines = Engines::empty(pass.partitions)?;
+        if pass.source == Source::ParquetKept {
+            run_query(
+                &runtime(pass.partitions)?,
+                &engines.corun,
+                "SET corun.keep_columns = 'auto'",
+            )?;
+        }
         if !args.no_peers {
             engines.peer =
                 duckdb::start_or_say(pass.workload.suite.name(), "ms", "ms", runner).map(RefCell::new);

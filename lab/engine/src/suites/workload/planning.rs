@@ -1,7 +1,8 @@
-//! How long a query takes to plan, on corun and on DataFusion in turns.
+//! How long a query takes to plan, on corun and on DataFusion in turns, and how long it takes the first times.
 
 use super::engines::Engines;
-use super::{CORUN, DATAFUSION};
+use super::{CORUN, DATAFUSION, Pass};
+use crate::query::run_query;
 use corun_datafusion::Engine;
 use lab_core::error::BenchError;
 use lab_core::row::{Row, Value};
@@ -37,6 +38,41 @@ pub(super) fn emit(
             let row = Row::measured(suite, case, "plan_ms", "ms", spread, true);
             runner.emit(row.with("engine", *name).with_all(parameters));
         }
+    }
+    Ok(())
+}
+
+/// Runs a query twice on corun, which keeps the columns that it reads the second time, and emits rows `first_ms` and `second_ms`. Queries
+/// before it may have read some of them.
+pub(super) fn emit_first(
+    query: &str,
+    sql: &str,
+    engines: &Engines,
+    pass: &Pass<'_>,
+    runtime: &Runtime,
+    runner: &mut Runner<'_>,
+) -> Result<(), BenchError> {
+    let case = &pass.case(query);
+    let parameters = pass.parameters(query);
+    for metric in ["first_ms", "second_ms"] {
+        let begun = Instant::now();
+        run_query(runtime, &engines.corun, sql)?;
+        if let Some(spread) = Spread::of(&[begun.elapsed().as_secs_f64() * 1e3]) {
+            let row = Row::measured(pass.workload.suite.name(), case, metric, "ms", spread, true);
+            runner.emit(row.with("engine", CORUN).with_all(&parameters));
+        }
+    }
+    let kept = engines.corun.shared_work().column_bytes as f64;
+    if let Some(spread) = Spread::of(&[kept]) {
+        let row = Row::measured(
+            pass.workload.suite.name(),
+            case,
+            "kept_bytes",
+            "bytes",
+            spread,
+            true,
+        );
+        runner.emit(row.with("engine", CORUN).with_all(&parameters));
     }
     Ok(())
 }
