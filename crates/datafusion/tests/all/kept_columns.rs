@@ -174,9 +174,9 @@ async fn a_file_that_was_replaced_is_read_again() {
         }
         assert_eq!(counted(&engine, sql).await, (6, 0), "{first}");
     }
+    let stock = open(Joins::Stock, 1, 8192, &[], &file).await;
     std::fs::remove_file(&file).unwrap();
-    let gone = engine.query(sql).await;
-    assert!(gone.is_err(), "{gone:?}");
+    assert_eq!(answer(&engine, sql).await, answer(&stock, sql).await);
 }
 
 /// Files of different ages have different columns and types; folders name a column.
@@ -272,7 +272,11 @@ async fn columns_stay_within_their_bytes_and_within_a_limited_pool() {
     limited.register_path("t", &file).await.unwrap();
     let stock = open(Joins::Stock, 2, 8192, &[], &file).await;
     for _ in 0..3 {
-        for sql in [QUERIES[0], QUERIES[2]] {
+        // Nothing that sorts: that takes more than there is.
+        for sql in [
+            QUERIES[0],
+            "select count(*), sum(n), max(colour) from t where n > 50",
+        ] {
             assert_eq!(answer(&limited, sql).await, answer(&stock, sql).await, "{sql}");
         }
         let state = limited.shared_work();
