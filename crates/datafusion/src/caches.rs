@@ -10,6 +10,7 @@ use corun_model::operators::technique::{Host, Work, choose};
 use corun_model::topology::Topology;
 use corun_model::units::Bytes;
 use datafusion::config::ConfigOptions;
+use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool};
 use std::sync::OnceLock;
 
 /// How to build a join table of so many rows: cache sizes in bytes as the session or the machine gives them, and from
@@ -77,6 +78,17 @@ fn largest_llc(options: &CorunOptions) -> Option<Bytes> {
     match options.llc_bytes {
         0 => topology().last_level_cache_bytes(),
         given => Some(Bytes(given as u64)),
+    }
+}
+
+/// Of a limited memory pool what is kept between statements may have one over so many.
+const POOL_SHARE: usize = 8;
+
+/// Bytes that may be kept between statements where a session asks for `bytes` and its memory comes from `pool`.
+pub fn bytes_to_keep(bytes: usize, pool: &dyn MemoryPool) -> usize {
+    match pool.memory_limit() {
+        MemoryLimit::Finite(limit) => bytes.min(limit / POOL_SHARE),
+        _ => bytes,
     }
 }
 

@@ -1,18 +1,16 @@
 //! `KeptColumns`: decoded columns of row groups, for all sessions that come from one session state.
 
+use crate::caches::bytes_to_keep;
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::SchemaRef;
 use corun_model::kept_columns::ColumnLedger;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::object_store::ObjectMeta;
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-
-/// Of a limited memory pool columns may have one over so many.
-const POOL_SHARE: usize = 8;
 
 /// A column of a row group, in the batches in which it is read.
 pub(super) type Batches = Arc<[ArrayRef]>;
@@ -97,12 +95,8 @@ impl KeptColumns {
 
     /// Columns may have `bytes` in all.
     pub(super) fn resize(&self, bytes: usize, pool: &Arc<dyn MemoryPool>) {
-        let bytes = match pool.memory_limit() {
-            MemoryLimit::Finite(limit) => bytes.min(limit / POOL_SHARE),
-            _ => bytes,
-        };
         let mut state = self.state.lock();
-        let gone = state.ledger.resize(bytes);
+        let gone = state.ledger.resize(bytes_to_keep(bytes, pool.as_ref()));
         let gone = state.dropped(&gone);
         drop(state);
         drop(gone);

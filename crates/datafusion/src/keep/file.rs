@@ -263,15 +263,12 @@ impl Rest {
     /// Reads whole columns of a row group.
     fn read(&self, columns: &[usize], group: usize) -> Result<Box<dyn MorselPlanner>> {
         let scan = &self.scan;
-        let outputs = scan.without_conditions.projection();
-        let outputs = outputs.ok_or_else(|| internal_datafusion_err!("a Parquet scan has no projection"))?;
-        let given = outputs.project_schema(scan.table.table_schema())?;
         let places: Option<Vec<usize>> = columns
             .iter()
             .map(|column| scan.outputs.iter().position(|output| output == column))
             .collect();
         let places = places.ok_or_else(|| internal_datafusion_err!("a column that is read is not given"))?;
-        let projection = ProjectionExprs::from_indices(&places, &given);
+        let projection = ProjectionExprs::from_indices(&places, &scan.schema);
         let source = scan.without_conditions.try_pushdown_projection(&projection)?;
         let source =
             source.ok_or_else(|| internal_datafusion_err!("a Parquet source takes no projection"))?;
@@ -339,30 +336,16 @@ impl MorselPlanner for Then {
             let zip = zip.clone();
             Box::new(Then { first, zip, rest }) as Box<dyn MorselPlanner>
         };
-        let ready = plan.take_ready_planners();
-        let pending = plan.take_pending_planner();
-        if let Some(pending) = pending {
-            let rest = ready
-                .into_iter()
-                .rev()
-                .fold(rest, |rest, first| then(first, rest));
-            let zip = zip.clone();
-            return Ok(Some(
-                MorselPlan::new()
-                    .with_morsels(morsels)
-                    .with_pending_planner(async move {
-                        let first = pending.await?;
-                        Ok(Box::new(Then { first, zip, rest }) as _)
-                    }),
-            ));
-        }
-        let rest = ready
-            .into_iter()
-            .rev()
-            .fold(rest, |rest, first| then(first, rest));
-        Ok(Some(
-            MorselPlan::new().with_morsels(morsels).with_planners(vec![rest]),
-        ))
+        let ready = plan.take_ready_planners().into_iter();
+        let rest = ready.rev().fold(rest, |rest, first| then(first, rest));
+        let next = MorselPlan::new().with_morsels(morsels);
+        Ok(Some(match plan.take_pending_planner() {
+            Some(pending) => next.with_pending_planner(async move {
+                let first = pending.await?;
+                Ok(Box::new(Then { first, zip, rest }) as _)
+            }),
+            None => next.with_planners(vec![rest]),
+        }))
     }
 }
 
@@ -529,7 +512,6 @@ impl Reading {
 
 /// What a scan's rows have to meet, in terms of a file's columns.
 struct Conditions {
-    predicate: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
     pruning: Option<Arc<PruningPredicate>>,
     pages: Option<PagePruningAccessPlanFilter>,
@@ -559,22 +541,16 @@ impl Conditions {
         let predicate = PhysicalExprSimplifier::new(&schema).simplify(adapter.rewrite(predicate)?)?;
         let pages = scan.options.enable_page_index && metadata.column_index().is_some();
         let pages = pages.then(|| PagePruningAccessPlanFilter::new(&predicate, Arc::clone(&schema)));
-        let mut conditions = Conditions {
-            predicate,
+        let pruning = PruningPredicateBuilder::new()
+            .with_file_schema(Arc::clone(&schema))
+            .with_max_in_list_size(scan.options.max_in_list_size)
+            .build(predicate);
+        Ok(Some(Conditions {
             schema,
-            pruning: None,
+            pruning,
             pages: pages.filter(|pages| pages.filter_number() > 0),
             changes,
-        };
-        conditions.renew(scan);
-        Ok(Some(conditions))
-    }
-
-    fn renew(&mut self, scan: &Scan) {
-        self.pruning = PruningPredicateBuilder::new()
-            .with_file_schema(Arc::clone(&self.schema))
-            .with_max_in_list_size(scan.options.max_in_list_size)
-            .build(Arc::clone(&self.predicate));
+        }))
     }
 
     /// Without row groups that have no rows of use by their least and largest values.

@@ -7,7 +7,6 @@ use crate::options::{CorunOptions, JoinChoice};
 use arrow::datatypes::SchemaRef;
 use corun_model::units::Bytes;
 use datafusion::catalog::Session;
-use datafusion::common::internal_datafusion_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::listing::PartitionedFile;
@@ -82,16 +81,16 @@ fn budget(options: &CorunOptions) -> usize {
 fn kept(config: &FileScanConfig, keep: &Keep) -> Option<FileScanConfig> {
     let source = config.file_source.downcast_ref::<ParquetSource>()?;
     let schema = source.table_schema();
-    let columns = source.projection()?.iter().map(|output| {
+    let outputs = source.projection()?.iter().map(|output| {
         let column = output.expr.downcast_ref::<Column>()?;
         (column.name() == output.alias).then_some(column.index())
     });
-    let columns: Vec<usize> = columns.collect::<Option<_>>()?;
+    let outputs: Vec<usize> = outputs.collect::<Option<_>>()?;
     let file_columns = schema.file_schema().fields().len();
     // It says so nowhere but in what it shows.
     let extra = Extra(&source.with_predicate(lit(true))).to_string();
     let in_order = !extra.contains(", sort_order_for_reorder=") && !extra.contains(", reverse_row_groups=");
-    let possible = columns.iter().any(|index| *index < file_columns)
+    let possible = outputs.iter().any(|index| *index < file_columns)
         && schema.virtual_columns().is_empty()
         && config.limit.is_none()
         && config.expr_adapter_factory.is_none()
@@ -101,6 +100,7 @@ fn kept(config: &FileScanConfig, keep: &Keep) -> Option<FileScanConfig> {
     possible.then(|| {
         let source = KeptSource {
             inner: source.clone(),
+            outputs,
             keep: keep.clone(),
             batch_size: config.batch_size,
         };
@@ -130,16 +130,10 @@ pub(super) struct Keep {
 #[derive(Debug, Clone)]
 struct KeptSource {
     inner: ParquetSource,
+    /// The table's column for each column that it gives.
+    outputs: Vec<usize>,
     keep: Keep,
     batch_size: Option<usize>,
-}
-
-impl KeptSource {
-    fn projection_of_inner(&self) -> Result<&ProjectionExprs> {
-        self.inner
-            .projection()
-            .ok_or_else(|| internal_datafusion_err!("a Parquet scan has no projection"))
-    }
 }
 
 impl FileSource for KeptSource {
@@ -167,20 +161,12 @@ impl FileSource for KeptSource {
             return Ok(stock);
         };
         let schema = self.inner.table_schema();
-        let outputs = self.projection_of_inner()?.iter().map(|output| {
-            let column = output.expr.downcast_ref::<Column>();
-            column.map(Column::index)
-        });
-        let outputs = outputs.collect::<Option<Vec<_>>>();
-        let outputs =
-            outputs.ok_or_else(|| internal_datafusion_err!("a Parquet scan computes what it gives"))?;
         let file_columns = schema.file_schema().fields().len();
+        let outputs = self.outputs.clone();
         let mut needed: Vec<usize> = outputs.iter().copied().filter(|at| *at < file_columns).collect();
         needed.sort_unstable();
         needed.dedup();
-        let projected = self
-            .projection_of_inner()?
-            .project_schema(schema.table_schema())?;
+        let projected = schema.table_schema().project(&outputs)?;
         let metrics = self.inner.metrics();
         let scan = Scan {
             stock: Arc::from(stock),
@@ -212,8 +198,8 @@ impl FileSource for KeptSource {
         match inner.downcast_ref::<ParquetSource>() {
             Some(inner) => Arc::new(KeptSource {
                 inner: inner.clone(),
-                keep: self.keep.clone(),
                 batch_size: Some(batch_size),
+                ..self.clone()
             }),
             None => inner,
         }

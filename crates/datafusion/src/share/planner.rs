@@ -19,6 +19,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -119,14 +120,11 @@ impl SharingPlanner {
                     scans.insert(*place, scan(&found.part, reader)?);
                 }
             }
-            let physical = match scans.is_empty() {
-                true => self.inner.create_physical_plan(plan, session).await?,
-                false => {
-                    self.inner
-                        .create_physical_plan(&replaced(plan, scans)?, session)
-                        .await?
-                }
+            let plan = match scans.is_empty() {
+                true => Cow::Borrowed(plan),
+                false => Cow::Owned(replaced(plan, scans)?),
             };
+            let physical = self.inner.create_physical_plan(&plan, session).await?;
             keep_columns(physical, &self.columns, options, session)
         }
         .boxed()

@@ -3,10 +3,11 @@
 use super::find::hash;
 use super::part::{Part, Place};
 use super::sources::Source;
+use crate::caches::bytes_to_keep;
 use corun_model::shared_work::{KeptResults, SeenBefore};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::config::ConfigEntry;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use parking_lot::Mutex;
@@ -17,8 +18,6 @@ use std::sync::{Arc, Weak};
 
 /// Parts that are remembered for a second time; about the statements of a few minutes.
 const SEEN: usize = 4096;
-/// Of a limited memory pool results may have one over so many.
-const POOL_SHARE: usize = 8;
 /// Different settings that are told apart at a time.
 const SETTINGS: usize = 16;
 
@@ -182,11 +181,7 @@ impl SharedWork {
     ) -> (Place, Origin) {
         let mut state = self.state.lock();
         let state = &mut *state;
-        let bytes = match key.pool.memory_limit() {
-            MemoryLimit::Finite(limit) => bytes.min(limit / POOL_SHARE),
-            _ => bytes,
-        };
-        let too_many = state.results.resize(bytes);
+        let too_many = state.results.resize(bytes_to_keep(bytes, key.pool.as_ref()));
         let mut gone = state.remove_all(too_many);
         if let Some(id) = state.by_key.get(&key).copied()
             && let Some(known) = state.entries.get(&id)
