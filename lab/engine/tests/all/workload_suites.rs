@@ -75,10 +75,13 @@ fn quick_suites_are_right_and_complete() {
         }
         .unwrap();
         assert!(outcome.is_ok(), "{:?}", outcome.failures);
-        // In memory and from files, with one and two partitions.
-        let passes = 4;
+        // In memory, from files, and from files whose columns are kept, with one and two partitions.
+        let passes = 6;
         let count = |metric: &str| rows.iter().filter(|row| row.metric == metric).count();
         assert_eq!(count("ms"), passes * queries * 2);
+        for metric in ["first_ms", "second_ms", "kept_bytes"] {
+            assert_eq!(count(metric), passes / 3 * queries, "{metric}");
+        }
         // Against DataFusion, the A/A control, and two geometric means a pass.
         assert_eq!(count("ratio"), passes * (queries * 2 + 2));
         for row in &rows {
