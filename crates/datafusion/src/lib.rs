@@ -9,6 +9,7 @@
 //!
 //! This is the only crate that names `datafusion`.
 
+mod aggregate;
 mod caches;
 mod calibration;
 #[cfg(feature = "coordinator")]
@@ -22,6 +23,7 @@ pub mod join;
 mod keep;
 mod options;
 mod prefilter;
+mod rewrite;
 pub mod rule;
 mod share;
 pub mod sides;
@@ -69,6 +71,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .position(|rule| rule.name() == "join_selection")
         .map_or(0, |at| at + 1);
     rules.insert(after_selection, Arc::new(sides::SmallerBuildSide::new()));
+    rules.insert(after_selection + 1, Arc::new(aggregate::GroupBeforeJoins::default()));
     #[cfg(feature = "store")]
     let mut builder = store::install(builder);
     let planner = builder

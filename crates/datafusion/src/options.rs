@@ -22,6 +22,12 @@ extensions_options! {
         pub join_build_side: bool, default = true
         /// Let joins higher in a chain drop rows that cannot match before the lower joins carry them.
         pub join_prefilter: bool, default = true
+        /// Group rows before they are joined to what their groups are called by, where that is text.
+        pub group_before_joins: bool, default = true
+        /// Make the groups of grouping sets, such as those of ROLLUP, from those of the finest set.
+        pub finest_groups: bool, default = true
+        /// Evaluate cheap conditions first, and look for rows without a partner (LEFT JOIN with IS NULL) by anti joins.
+        pub rewrite: bool, default = true
         /// Run parts that a statement has more than once, such as a `WITH` query with several uses, once for all of them.
         pub share_parts: bool, default = true
         /// Take what another statement of the same sessions is making, or has made and is kept, where it is the same. `auto`: from the

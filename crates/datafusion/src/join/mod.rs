@@ -502,22 +502,17 @@ impl ExecutionPlan for CorunJoinExec {
         let (Some(right), Some(left), None) = (children.pop(), children.pop(), children.pop()) else {
             return internal_err!("a join has two children");
         };
-        Ok(Arc::new(CorunJoinExec::try_new(
-            &self.stock,
-            left,
-            right,
-            self.mode,
-        )?))
+        let join = CorunJoinExec::try_new(&self.stock, left, right, self.mode)?;
+        let feeds = self.feeds;
+        Ok(Arc::new(CorunJoinExec { feeds, ..join }))
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         let stock = self.stock.builder().reset_state().build()?;
-        Ok(Arc::new(CorunJoinExec::try_new(
-            &stock,
-            Arc::clone(&self.left),
-            Arc::clone(stock.right()),
-            self.mode,
-        )?))
+        let (left, right) = (Arc::clone(&self.left), Arc::clone(stock.right()));
+        let join = CorunJoinExec::try_new(&stock, left, right, self.mode)?;
+        let feeds = self.feeds;
+        Ok(Arc::new(CorunJoinExec { feeds, ..join }))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

@@ -14,8 +14,8 @@
 //! can be looked up says [`trace`].
 //!
 //! How a table gets there: the join executes its probe side with a `TaskContext` that carries the finished table under
-//! the join's [`TableId`] ([`with_table`]). So a prefilter only ever sees tables of the same execution, and sees none when
-//! the plan was rewritten after it was planted.
+//! the join's [`TableId`] ([`with_table`]). So a prefilter only ever sees tables of the same execution. A join that is made anew over
+//! other children goes on feeding the same prefilters.
 
 mod trace;
 

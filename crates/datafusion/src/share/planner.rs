@@ -6,8 +6,10 @@ use super::reader::CorunSharedExec;
 use super::sources::sources;
 use super::table::{scan, schema};
 use super::work::{Key, Origin, SharedWork, SharedWorkState};
+use crate::aggregate::from_finest;
 use crate::keep::{KeptColumns, keep_columns};
 use crate::options::{CorunOptions, JoinChoice};
+use crate::rewrite::rewritten;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::internal_datafusion_err;
@@ -42,7 +44,11 @@ impl QueryPlanner for SharingPlanner {
         if options.join == JoinChoice::Off {
             return self.inner.create_physical_plan(plan, session).await;
         }
-        self.plan(plan, Wanted::Main, &options, session).await
+        let plan = match options.rewrite {
+            true => rewritten(plan)?,
+            false => Cow::Borrowed(plan),
+        };
+        self.plan(&plan, Wanted::Main, &options, session).await
     }
 }
 
@@ -125,6 +131,7 @@ impl SharingPlanner {
                 false => Cow::Owned(replaced(plan, scans)?),
             };
             let physical = self.inner.create_physical_plan(&plan, session).await?;
+            let physical = from_finest(physical, options, &session.runtime_env().memory_pool)?;
             keep_columns(physical, &self.columns, options, session)
         }
         .boxed()

@@ -49,18 +49,20 @@ async fn answer(engine: &Engine, sql: &str) -> Vec<String> {
     lines(&engine.query(sql).await.unwrap())
 }
 
+/// All that an analysed plan counts under a name.
+fn sum(plan: &str, name: &str) -> usize {
+    let before = format!("{name}=");
+    let values = plan.split(&before).skip(1).map(|rest| {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..digits].parse::<usize>().unwrap()
+    });
+    values.sum()
+}
+
 /// (columns taken, columns kept) by the scans of a statement, which is run.
 async fn counted(engine: &Engine, sql: &str) -> (usize, usize) {
     let plan = engine.explain(sql, true).await.unwrap();
-    let sum = |name: &str| {
-        let before = format!("{name}=");
-        let values = plan.split(&before).skip(1).map(|rest| {
-            let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-            rest[..digits].parse::<usize>().unwrap()
-        });
-        values.sum()
-    };
-    (sum("columns_taken"), sum("columns_kept"))
+    (sum(&plan, "columns_taken"), sum(&plan, "columns_kept"))
 }
 
 const QUERIES: [&str; 12] = [
@@ -109,6 +111,20 @@ async fn rows_are_the_same_and_are_read_once() {
                 "{setting:?}: all there, partitions {partitions}"
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn keys_are_looked_up_in_kept_columns_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("t.parquet");
+    write(&file, &rows(1, 3000), SMALL).await;
+    let engine = open(Joins::Corun, 2, 1024, &[KEPT], &file).await;
+    let chain = "select count(*) from t join (select id as a from t where id % 50 = 3) on t.n = a
+                 join (select id as b from t where id % 10 = 1) on t.id = b";
+    for _ in 0..2 {
+        let plan = engine.explain(chain, true).await.unwrap();
+        assert!(sum(&plan, "rows_dropped") > 0, "{plan}");
     }
 }
 
