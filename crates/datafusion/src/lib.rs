@@ -48,7 +48,7 @@ pub use share::{CorunSharedExec, SharedWorkState};
 use datafusion::execution::SessionStateBuilder;
 use std::sync::Arc;
 
-/// Adds corun's operators to a session: one rule behind DataFusion's choice of build sides, one at the end of the physical optimizer, a
+/// Adds corun's operators to a session: two rules behind DataFusion's choice of build sides, one at the end of the physical optimizer, a
 /// query planner before the builder's own that plans shared parts once, and the `corun.*` options; with the feature `store`, also the rule
 /// that lets a statement read all tables of a store as of one moment. Sessions made from the same state share what their statements make.
 ///
@@ -71,7 +71,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .position(|rule| rule.name() == "join_selection")
         .map_or(0, |at| at + 1);
     rules.insert(after_selection, Arc::new(sides::SmallerBuildSide::new()));
-    rules.insert(after_selection + 1, Arc::new(aggregate::GroupBeforeJoins::default()));
+    rules.insert(after_selection + 1, Arc::new(aggregate::AggregateInSteps::default()));
     #[cfg(feature = "store")]
     let mut builder = store::install(builder);
     let planner = builder

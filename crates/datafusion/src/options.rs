@@ -26,7 +26,8 @@ extensions_options! {
         pub group_before_joins: bool, default = true
         /// Make the groups of grouping sets, such as those of ROLLUP, from those of the finest set.
         pub finest_groups: bool, default = true
-        /// Evaluate cheap conditions first, and look for rows without a partner (LEFT JOIN with IS NULL) by anti joins.
+        /// Evaluate cheap conditions first, leave constants out of groups, and look for rows without a partner (LEFT JOIN with IS NULL) by anti
+        /// joins.
         pub rewrite: bool, default = true
         /// Run parts that a statement has more than once, such as a `WITH` query with several uses, once for all of them.
         pub share_parts: bool, default = true

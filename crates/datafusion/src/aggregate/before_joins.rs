@@ -13,21 +13,19 @@
 //! finds several partners for a key adds the states of its groups as often as it would have added the rows. Where grouping by keys does not
 //! make the rows fewer, the lower aggregate notices it and passes on states of single rows.
 
+use super::expand;
+use super::grouping_sets::{merged, over_groups};
 use crate::join::output_sources;
-use crate::options::{CorunOptions, JoinChoice};
 use crate::sides::estimate;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType, NullEquality, internal_datafusion_err};
-use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::logical_expr::Aggregate;
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
-use datafusion::physical_expr::expressions::{Column, lit};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
@@ -39,40 +37,11 @@ const MIN_TEXTS: usize = 2;
 /// Fewer rows are grouped faster than anything is planned.
 const MIN_ROWS: f64 = 50_000.0;
 
-/// The rule. It runs where sides of joins have been chosen and nothing is distributed yet.
-#[derive(Debug, Default)]
-pub(crate) struct GroupBeforeJoins {}
-
-impl PhysicalOptimizerRule for GroupBeforeJoins {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = CorunOptions::of(config);
-        if options.join == JoinChoice::Off || !options.group_before_joins {
-            return Ok(plan);
-        }
-        plan.transform_up(|node| {
-            let aggregate = node.downcast_ref::<AggregateExec>();
-            let early = aggregate.map(|aggregate| match Chain::of(aggregate) {
-                Some(chain) => chain.grouped_early(aggregate),
-                None => Ok(None),
-            });
-            Ok(match early.transpose()?.flatten() {
-                Some(early) => Transformed::yes(early),
-                None => Transformed::no(node),
-            })
-        })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        "corun_group_before_joins"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
+/// The same partial aggregate with its rows grouped before joins that only name the groups, if there are such.
+pub(super) fn grouped_early(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    match Chain::of(aggregate) {
+        Some(chain) => chain.grouped_early(aggregate),
+        None => Ok(None),
     }
 }
 
@@ -121,6 +90,7 @@ impl Chain {
         let may = *aggregate.mode() == AggregateMode::Partial
             && *aggregate.input_order_mode() == InputOrderMode::Linear
             && aggregate.limit_options().is_none()
+            && (aggregate.group_expr().is_single() || expand::is_possible(aggregate.group_expr()))
             && !functions.is_empty()
             && functions.iter().all(states_add_up);
         if !may {
@@ -293,13 +263,6 @@ impl Chain {
                 alias: name.clone(),
             });
         }
-        if groups.has_grouping_set() {
-            // States are looked for behind the set's number.
-            columns.push(ProjectionExpr {
-                expr: lit(0_u8),
-                alias: Aggregate::INTERNAL_GROUPING_ID.to_owned(),
-            });
-        }
         let fields = rows.plan.schema();
         for (index, _) in rows.columns.iter().enumerate().filter(|(_, source)| source.is_none()) {
             let name = fields.field(index).name();
@@ -308,28 +271,16 @@ impl Chain {
                 alias: name.clone(),
             });
         }
+        let input = Arc::new(ProjectionExec::try_new(columns, rows.plan)?);
         let over_columns = groups.expr().iter().enumerate().map(|(index, (_, name))| {
             let column: PhysicalExprRef = Arc::new(Column::new(name, index));
             (column, name.clone())
         });
-        let groups = PhysicalGroupBy::new(
-            over_columns.collect(),
-            groups.null_expr().to_vec(),
-            groups.groups().to_vec(),
-            groups.has_grouping_set(),
-        );
-        let functions = aggregate.aggr_expr().to_vec();
-        let filters = vec![None; functions.len()];
-        let input = Arc::new(ProjectionExec::try_new(columns, rows.plan)?);
-        AggregateExec::try_new(
-            AggregateMode::PartialReduce,
-            groups,
-            functions,
-            filters,
-            input,
-            aggregate.input_schema(),
-        )
-        .map(Arc::new)
+        let merged = merged(PhysicalGroupBy::new_single(over_columns.collect()), input, aggregate)?;
+        match groups.has_grouping_set() {
+            true => over_groups(merged, aggregate),
+            false => Ok(merged),
+        }
     }
 }
 

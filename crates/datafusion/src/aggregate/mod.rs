@@ -1,12 +1,59 @@
 //! Aggregates in more steps than DataFusion plans, so that what is dear is done for fewer rows.
 //!
-//! Both merge states of aggregates that a first step has made ([`AggregateMode::PartialReduce`]); a first step that does not make the rows
-//! fewer gives up by itself.
-//!
-//! [`AggregateMode::PartialReduce`]: datafusion::physical_plan::aggregates::AggregateMode::PartialReduce
+//! Upper steps merge states that a first step has made (`AggregateMode::PartialReduce`); a first step that does not make the rows fewer gives up
+//! by itself.
 
 mod before_joins;
+mod expand;
 mod grouping_sets;
 
-pub(crate) use before_joins::GroupBeforeJoins;
-pub(crate) use grouping_sets::from_finest;
+use crate::options::{CorunOptions, JoinChoice};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use std::sync::Arc;
+
+/// The rule. It runs where sides of joins have been chosen and nothing is distributed yet.
+#[derive(Debug, Default)]
+pub(crate) struct AggregateInSteps {}
+
+impl PhysicalOptimizerRule for AggregateInSteps {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = CorunOptions::of(config);
+        if options.join == JoinChoice::Off {
+            return Ok(plan);
+        }
+        plan.transform_up(|node| {
+            let Some(aggregate) = node.downcast_ref::<AggregateExec>() else {
+                return Ok(Transformed::no(node));
+            };
+            let mut steps = None;
+            if options.group_before_joins {
+                steps = before_joins::grouped_early(aggregate)?;
+            }
+            if steps.is_none() && options.finest_groups {
+                steps = grouping_sets::from_finest(aggregate)?;
+            }
+            Ok(match steps {
+                Some(steps) => Transformed::yes(steps),
+                None => Transformed::no(node),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "corun_aggregate_in_steps"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}

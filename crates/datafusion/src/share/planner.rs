@@ -6,7 +6,6 @@ use super::reader::CorunSharedExec;
 use super::sources::sources;
 use super::table::{scan, schema};
 use super::work::{Key, Origin, SharedWork, SharedWorkState};
-use crate::aggregate::from_finest;
 use crate::keep::{KeptColumns, keep_columns};
 use crate::options::{CorunOptions, JoinChoice};
 use crate::rewrite::rewritten;
@@ -131,7 +130,6 @@ impl SharingPlanner {
                 false => Cow::Owned(replaced(plan, scans)?),
             };
             let physical = self.inner.create_physical_plan(&plan, session).await?;
-            let physical = from_finest(physical, options, &session.runtime_env().memory_pool)?;
             keep_columns(physical, &self.columns, options, session)
         }
         .boxed()

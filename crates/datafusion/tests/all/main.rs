@@ -2,11 +2,13 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod aggregates;
 mod decisions;
 mod index_answers;
 mod join_answers;
 mod kept_columns;
 mod plans;
+mod rewrites;
 mod shared_parts;
 mod shared_work;
 mod sql_files;
