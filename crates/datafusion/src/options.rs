@@ -38,7 +38,7 @@ extensions_options! {
         /// 0: only what runs at the same time is shared.
         pub shared_work_bytes: usize, default = 64 << 20
         /// Keep columns of Parquet files in memory, decoded, for the statements that read them next. `auto`: from the second time that they
-        /// are read; `on`: from the first; `off`: never.
+        /// are read, a fourth of them each time; `on`: all from the first; `off`: never.
         pub keep_columns: JoinChoice, default = JoinChoice::Auto
         /// Bytes of columns that are kept, of all sessions that share them; 0: an eighth of the machine's memory; of a limited memory pool
         /// at most an eighth.

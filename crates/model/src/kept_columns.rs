@@ -12,6 +12,14 @@ use std::hash::Hash;
 /// The largest part of the budget that one column may have: one over eight.
 pub const SHARE_MAX: usize = 8;
 
+/// Of all columns that are worth keeping a part is kept each time that they are read, so many times, so that no reader pays for all.
+pub const TURNS: u32 = 4;
+
+/// How often the column `index` of row group `group` is left out before it is kept, once it was asked for before.
+pub fn turn(group: usize, index: usize) -> u32 {
+    (group.wrapping_add(index) % TURNS as usize) as u32
+}
+
 /// Columns asked for once that are remembered, at least.
 const REMEMBERED: usize = 1 << 16;
 /// Counts are halved after so many questions for each column known.
@@ -222,6 +230,19 @@ mod tests {
     fn asked(ledger: &mut ColumnLedger<u32>, key: u32, times: u32) {
         for _ in 0..times {
             ledger.ask(key);
+        }
+    }
+
+    #[test]
+    fn every_turn_has_its_part_of_a_row_group_and_of_a_column() {
+        for fixed in 0..5 {
+            let turns = |turn: fn(usize, usize) -> u32| (0..TURNS as usize).map(move |other| turn(fixed, other));
+            let mut of_group: Vec<u32> = turns(turn).collect();
+            let mut of_column: Vec<u32> = turns(|index, group| turn(group, index)).collect();
+            of_group.sort_unstable();
+            of_column.sort_unstable();
+            assert_eq!(of_group, (0..TURNS).collect::<Vec<_>>());
+            assert_eq!(of_column, of_group);
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::caches::bytes_to_keep;
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::SchemaRef;
-use corun_model::kept_columns::ColumnLedger;
+use corun_model::kept_columns::{ColumnLedger, turn};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::object_store::ObjectMeta;
 use parking_lot::Mutex;
@@ -120,15 +120,17 @@ impl KeptColumns {
         number
     }
 
-    /// What there is of columns, which are counted as asked for. `from_first`: they are wanted the first time already, not the second.
+    /// What there is of columns, which are counted as asked for. `from_first`: they are wanted the first time already, otherwise from the
+    /// second, each in its turn.
     pub(super) fn ask(&self, columns: &[Column], from_first: bool) -> Vec<Found> {
         let mut state = self.state.lock();
         let state = &mut *state;
         let found = columns.iter().map(|column| {
             let before = state.ledger.ask(*column);
+            let comes_often = from_first || before > turn(column.group, column.index);
             match state.columns.get(column) {
                 Some((batches, _)) => Found::Kept(Arc::clone(batches)),
-                None if (from_first || before > 0) && state.ledger.would_keep(*column) => Found::Wanted,
+                None if comes_often && state.ledger.would_keep(*column) => Found::Wanted,
                 None => Found::Passing,
             }
         });
@@ -244,7 +246,7 @@ mod tests {
         let column = Column {
             file: kept.file(file("a")),
             group: 0,
-            index: 3,
+            index: 4,
         };
         let ask = |from_first| kept.ask(&[column], from_first).remove(0);
         assert!(matches!(ask(false), Found::Passing));
