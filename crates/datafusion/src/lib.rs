@@ -71,7 +71,10 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .position(|rule| rule.name() == "join_selection")
         .map_or(0, |at| at + 1);
     rules.insert(after_selection, Arc::new(sides::SmallerBuildSide::new()));
-    rules.insert(after_selection + 1, Arc::new(aggregate::AggregateInSteps::default()));
+    rules.insert(
+        after_selection + 1,
+        Arc::new(aggregate::AggregateInSteps::default()),
+    );
     #[cfg(feature = "store")]
     let mut builder = store::install(builder);
     let planner = builder

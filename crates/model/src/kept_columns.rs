@@ -236,7 +236,8 @@ mod tests {
     #[test]
     fn every_turn_has_its_part_of_a_row_group_and_of_a_column() {
         for fixed in 0..5 {
-            let turns = |turn: fn(usize, usize) -> u32| (0..TURNS as usize).map(move |other| turn(fixed, other));
+            let turns =
+                |turn: fn(usize, usize) -> u32| (0..TURNS as usize).map(move |other| turn(fixed, other));
             let mut of_group: Vec<u32> = turns(turn).collect();
             let mut of_column: Vec<u32> = turns(|index, group| turn(group, index)).collect();
             of_group.sort_unstable();

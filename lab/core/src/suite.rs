@@ -27,6 +27,8 @@ pub enum Suite {
     Tpch,
     /// The 99 queries of TPC-DS, from Parquet files.
     Tpcds,
+    /// The groupings and joins of H2O.ai's db-benchmark.
+    H2o,
     /// Every figure of paper 000: operators in all modes of threads, staging and latency hiding.
     MemoryLatency,
     /// Paper 002's co-running experiments: queries beside each other in one last-level cache.
@@ -45,12 +47,13 @@ pub enum Suite {
 
 impl Suite {
     /// Every suite, in the order of the documentation.
-    pub const ALL: [Suite; 12] = [
+    pub const ALL: [Suite; 13] = [
         Suite::Floor,
         Suite::Join,
         Suite::Ssb,
         Suite::Tpch,
         Suite::Tpcds,
+        Suite::H2o,
         Suite::MemoryLatency,
         Suite::Llc,
         Suite::Oltp,
@@ -68,6 +71,7 @@ impl Suite {
             Suite::Ssb => "ssb",
             Suite::Tpch => "tpch",
             Suite::Tpcds => "tpcds",
+            Suite::H2o => "h2o",
             Suite::MemoryLatency => "memory-latency",
             Suite::Llc => "llc",
             Suite::Oltp => "oltp",
@@ -102,6 +106,7 @@ impl Suite {
             | Suite::Ssb
             | Suite::Tpch
             | Suite::Tpcds
+            | Suite::H2o
             | Suite::Oltp
             | Suite::Proxy => None,
         }
@@ -114,6 +119,7 @@ impl Suite {
             Suite::Ssb => 2,
             Suite::Tpch => 4,
             Suite::Tpcds => 15,
+            Suite::H2o => 6,
             Suite::MemoryLatency => 10,
             Suite::Join => 20,
             Suite::Llc | Suite::InstructionCache => 30,
@@ -207,7 +213,7 @@ impl Rounds {
 /// With how many threads.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Threads {
-    /// Numbers of threads, such as 1,2 [default: 1 and all cores; ssb and tpch: all cores].
+    /// Numbers of threads, such as 1,2 [default: 1 and all cores; ssb, tpch, tpcds and h2o: all cores].
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = positive, allow_negative_numbers = true)]
     pub threads: Vec<usize>,
 }
@@ -320,7 +326,7 @@ mod tests {
         assert_eq!(
             error.hint().as_deref(),
             Some(
-                "suites: floor, join, ssb, tpch, tpcds, memory-latency, llc, oltp, instruction-cache, proxy, key-ranges, heavy-queue"
+                "suites: floor, join, ssb, tpch, tpcds, h2o, memory-latency, llc, oltp, instruction-cache, proxy, key-ranges, heavy-queue"
             )
         );
     }

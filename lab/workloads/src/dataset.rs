@@ -1,6 +1,6 @@
 //! Generated tables in memory and on disk: what the generators return and the engines register.
 //!
-//! Order of calls: a generator (`ssb::Ssb`, `tpch::Tpch`) makes a [`Dataset`]; [`Dataset::register`] hands it to any
+//! Order of calls: a generator (`ssb::Ssb`, `tpch::Tpch`, `h2o::H2o`) makes a [`Dataset`]; [`Dataset::register`] hands it to any
 //! number of engines, which share the batches (Arrow buffers are counted, not copied). [`write_parquet`] streams
 //! batches into one file without holding a table. Not a catalogue: names and schemas come from the generators.
 

@@ -27,6 +27,10 @@ pub mod corun;
 pub mod dataset;
 pub mod driver;
 pub mod engine;
+#[cfg(feature = "analytics")]
+mod generator;
+#[cfg(feature = "analytics")]
+pub mod h2o;
 pub mod kv;
 mod naive;
 pub mod numbers;

@@ -201,7 +201,10 @@ impl Chain {
     }
 
     fn argument_columns(&self) -> Vec<Source> {
-        let expressions = self.arguments.iter().flat_map(|(arguments, filter)| arguments.iter().chain(filter));
+        let expressions = self
+            .arguments
+            .iter()
+            .flat_map(|(arguments, filter)| arguments.iter().chain(filter));
         let columns = expressions.flat_map(collect_columns);
         let source = |column: Column| Source {
             input: Input::Base,
@@ -222,7 +225,10 @@ impl Chain {
         let mut functions = Vec::with_capacity(self.arguments.len());
         let mut filters = Vec::with_capacity(self.arguments.len());
         for (function, (arguments, filter)) in aggregate.aggr_expr().iter().zip(&self.arguments) {
-            let arguments = arguments.iter().map(|argument| rows.over(argument)).collect::<Result<_>>()?;
+            let arguments = arguments
+                .iter()
+                .map(|argument| rows.over(argument))
+                .collect::<Result<_>>()?;
             let builder = AggregateExprBuilder::new(Arc::new(function.fun().clone()), arguments)
                 .schema(Arc::clone(&schema))
                 .alias(function.name())
@@ -230,7 +236,14 @@ impl Chain {
             functions.push(Arc::new(builder.build()?));
             filters.push(filter.as_ref().map(|filter| rows.over(filter)).transpose()?);
         }
-        let plan = AggregateExec::try_new(AggregateMode::Partial, groups, functions, filters, rows.plan, schema)?;
+        let plan = AggregateExec::try_new(
+            AggregateMode::Partial,
+            groups,
+            functions,
+            filters,
+            rows.plan,
+            schema,
+        )?;
         let plan = Arc::new(plan);
         // Keys whose types vary by nothing else than where they come from.
         let types = |schema: SchemaRef, from: usize| -> Vec<DataType> {
@@ -242,7 +255,11 @@ impl Chain {
             return Ok(None);
         }
         let states = plan.schema().fields().len() - keys.len();
-        let columns = keys.iter().copied().map(Some).chain(std::iter::repeat_n(None, states));
+        let columns = keys
+            .iter()
+            .copied()
+            .map(Some)
+            .chain(std::iter::repeat_n(None, states));
         Ok(Some(Rows {
             columns: columns.collect(),
             plan,
@@ -257,14 +274,20 @@ impl Chain {
             columns.push(ProjectionExpr {
                 expr: replaced(group, |column| {
                     let source = self.groups.iter().find(|(above, _)| *above == column.index());
-                    let (_, source) = source.ok_or_else(|| internal_datafusion_err!("a group without a source"))?;
+                    let (_, source) =
+                        source.ok_or_else(|| internal_datafusion_err!("a group without a source"))?;
                     rows.column(*source)
                 })?,
                 alias: name.clone(),
             });
         }
         let fields = rows.plan.schema();
-        for (index, _) in rows.columns.iter().enumerate().filter(|(_, source)| source.is_none()) {
+        for (index, _) in rows
+            .columns
+            .iter()
+            .enumerate()
+            .filter(|(_, source)| source.is_none())
+        {
             let name = fields.field(index).name();
             columns.push(ProjectionExpr {
                 expr: Arc::new(Column::new(name, index)),
@@ -276,7 +299,11 @@ impl Chain {
             let column: PhysicalExprRef = Arc::new(Column::new(name, index));
             (column, name.clone())
         });
-        let merged = merged(PhysicalGroupBy::new_single(over_columns.collect()), input, aggregate)?;
+        let merged = merged(
+            PhysicalGroupBy::new_single(over_columns.collect()),
+            input,
+            aggregate,
+        )?;
         match groups.has_grouping_set() {
             true => over_groups(merged, aggregate),
             false => Ok(merged),
@@ -340,7 +367,10 @@ impl Walk {
             return None;
         }
         let sources = output_sources(join);
-        let columns = self.arguments.iter().flat_map(|(arguments, filter)| arguments.iter().chain(filter));
+        let columns = self
+            .arguments
+            .iter()
+            .flat_map(|(arguments, filter)| arguments.iter().chain(filter));
         let mut sides = columns.flat_map(collect_columns).map(|column| {
             let source = sources.get(column.index());
             source.map(|source| source.side)
@@ -439,12 +469,19 @@ impl Walk {
                 column,
             },
         };
-        let links = self.links.into_iter().zip(self.keys).map(|((other, other_side, mode), keys)| Link {
-            other,
-            other_side,
-            on: keys.into_iter().map(|(others, needed)| (others, source(self.needed[needed]))).collect(),
-            mode,
-        });
+        let links = self
+            .links
+            .into_iter()
+            .zip(self.keys)
+            .map(|((other, other_side, mode), keys)| Link {
+                other,
+                other_side,
+                on: keys
+                    .into_iter()
+                    .map(|(others, needed)| (others, source(self.needed[needed])))
+                    .collect(),
+                mode,
+            });
         let sources = self.needed.iter().map(|place| source(*place));
         Some(Chain {
             base: self.node,
@@ -509,8 +546,16 @@ impl Rows {
             })
         });
         let (left, right, columns): (_, _, Vec<Option<Source>>) = match link.other_side {
-            JoinSide::Left => (Arc::clone(&link.other), self.plan, others.chain(self.columns).collect()),
-            _ => (self.plan, Arc::clone(&link.other), self.columns.into_iter().chain(others).collect()),
+            JoinSide::Left => (
+                Arc::clone(&link.other),
+                self.plan,
+                others.chain(self.columns).collect(),
+            ),
+            _ => (
+                self.plan,
+                Arc::clone(&link.other),
+                self.columns.into_iter().chain(others).collect(),
+            ),
         };
         let kept = columns.iter().enumerate().filter(|(_, column)| match column {
             Some(source) => needed.contains(source),
@@ -548,16 +593,23 @@ fn replaced_by(
     to: impl Fn(&Column) -> Result<PhysicalExprRef>,
 ) -> Result<PhysicalExprRef> {
     Arc::clone(expression)
-        .transform_up(|part: Arc<dyn PhysicalExpr>| match part.downcast_ref::<Column>() {
-            Some(column) => Ok(Transformed::yes(to(column)?)),
-            None => Ok(Transformed::no(part)),
-        })
+        .transform_up(
+            |part: Arc<dyn PhysicalExpr>| match part.downcast_ref::<Column>() {
+                Some(column) => Ok(Transformed::yes(to(column)?)),
+                None => Ok(Transformed::no(part)),
+            },
+        )
         .data()
 }
 
 fn is_text(data_type: &DataType) -> bool {
     matches!(
         data_type,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Binary | DataType::LargeBinary | DataType::BinaryView
+        DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+            | DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
     )
 }

@@ -10,7 +10,9 @@ use datafusion::logical_expr::{Aggregate, EmitTo};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::aggregates::PhysicalGroupBy;
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
+};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
@@ -41,7 +43,10 @@ pub(super) fn is_possible(groups: &PhysicalGroupBy) -> bool {
     let sets: HashSet<&Vec<bool>> = groups.groups().iter().collect();
     let has_finest = groups.groups().iter().any(|without| !without.contains(&true));
     let columns = groups.expr().len();
-    groups.has_grouping_set() && has_finest && sets.len() == groups.groups().len() && (1..=64).contains(&columns)
+    groups.has_grouping_set()
+        && has_finest
+        && sets.len() == groups.groups().len()
+        && (1..=64).contains(&columns)
 }
 
 impl CorunExpandExec {
@@ -180,7 +185,9 @@ fn state_of_nothing(function: &AggregateFunctionExpr, raw: &Schema) -> Result<Ve
         return states.iter().map(|state| state.to_array_of_size(1)).collect();
     }
     let arguments = function.expressions();
-    let arguments = arguments.iter().map(|argument| Ok(new_null_array(&argument.data_type(raw)?, 1)));
+    let arguments = arguments
+        .iter()
+        .map(|argument| Ok(new_null_array(&argument.data_type(raw)?, 1)));
     let mut accumulator = function.create_groups_accumulator()?;
     // A row that its condition leaves out.
     let condition = BooleanArray::from(vec![false]);
@@ -221,7 +228,9 @@ impl Expansion {
                     let batch = self.nothing(states)?;
                     self.of_nothing = None;
                     let empty = self.sets.iter().filter(|without| !without.contains(&false));
-                    self.next = empty.map(|set| self.expanded(&batch, set)).collect::<Result<_>>()?;
+                    self.next = empty
+                        .map(|set| self.expanded(&batch, set))
+                        .collect::<Result<_>>()?;
                 }
                 (None, None) => return Ok(None),
             }
@@ -236,7 +245,10 @@ impl Expansion {
         let mut columns: Vec<ArrayRef> = fields.map(|field| new_null_array(field.data_type(), 1)).collect();
         columns.extend(states.iter().cloned());
         // Keys that are never NULL in rows are here.
-        let nullable = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let nullable = schema
+            .fields()
+            .iter()
+            .map(|field| field.as_ref().clone().with_nullable(true));
         let schema = Schema::new(nullable.collect::<Vec<Field>>());
         Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
     }
@@ -249,7 +261,9 @@ impl Expansion {
                 *column = new_null_array(column.data_type(), rows);
             }
         }
-        let number = set.iter().fold(0_u64, |number, without| number << 1 | u64::from(*without));
+        let number = set
+            .iter()
+            .fold(0_u64, |number, without| number << 1 | u64::from(*without));
         let number = ScalarValue::UInt64(Some(number)).cast_to(&self.number_type)?;
         columns.insert(set.len(), number.to_array_of_size(rows)?);
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)

@@ -48,13 +48,19 @@ pub(super) fn from_finest(aggregate: &AggregateExec) -> Result<Option<Arc<dyn Ex
 }
 
 /// The states of `aggregate`'s grouping sets from those of its finest groups, which `finest` gives: the groups' columns, then states.
-pub(super) fn over_groups(finest: Arc<dyn ExecutionPlan>, aggregate: &AggregateExec) -> Result<Arc<AggregateExec>> {
+pub(super) fn over_groups(
+    finest: Arc<dyn ExecutionPlan>,
+    aggregate: &AggregateExec,
+) -> Result<Arc<AggregateExec>> {
     let sets = aggregate.group_expr();
     let names = sets.expr().iter().map(|(_, name)| name.as_str());
-    let columns = names.chain([Aggregate::INTERNAL_GROUPING_ID]).enumerate().map(|(index, name)| {
-        let column: PhysicalExprRef = Arc::new(Column::new(name, index));
-        (column, name.to_owned())
-    });
+    let columns = names
+        .chain([Aggregate::INTERNAL_GROUPING_ID])
+        .enumerate()
+        .map(|(index, name)| {
+            let column: PhysicalExprRef = Arc::new(Column::new(name, index));
+            (column, name.to_owned())
+        });
     let groups = PhysicalGroupBy::new_single(columns.collect());
     let (without, functions) = (sets.groups().to_vec(), aggregate.aggr_expr());
     let expanded = CorunExpandExec::of_states(finest, without, functions, &aggregate.input_schema())?;

@@ -54,14 +54,24 @@ fn join_below(filter: &Filter) -> Option<OverJoin<'_>> {
         },
         _ => false,
     };
-    let (asking, others): (Vec<&Expr>, _) =
-        split_conjunction(&filter.predicate).into_iter().partition(asks_for_none);
-    (!asking.is_empty()).then_some(OverJoin { join, projection, others })
+    let (asking, others): (Vec<&Expr>, _) = split_conjunction(&filter.predicate)
+        .into_iter()
+        .partition(asks_for_none);
+    (!asking.is_empty()).then_some(OverJoin {
+        join,
+        projection,
+        others,
+    })
 }
 
 /// The rows of the left side without a partner, with NULLs as the right side's columns.
 pub(super) fn anti_join(filter: &Filter) -> Result<Option<LogicalPlan>> {
-    let Some(OverJoin { join, projection, others }) = join_below(filter) else {
+    let Some(OverJoin {
+        join,
+        projection,
+        others,
+    }) = join_below(filter)
+    else {
         return Ok(None);
     };
     let rows = Join::try_new(

@@ -54,12 +54,16 @@ pub(super) fn without(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
         groups.cloned().collect(),
         aggregate.aggr_expr.clone(),
     )?;
-    let columns = aggregate.schema.iter().enumerate().map(|(index, (qualifier, field))| {
-        match aggregate.group_expr.get(index).and_then(value) {
-            Some((_, value)) => lit(value.clone()).alias_qualified(qualifier.cloned(), field.name()),
-            None => Expr::Column(Column::from((qualifier, field))),
-        }
-    });
+    let columns = aggregate
+        .schema
+        .iter()
+        .enumerate()
+        .map(
+            |(index, (qualifier, field))| match aggregate.group_expr.get(index).and_then(value) {
+                Some((_, value)) => lit(value.clone()).alias_qualified(qualifier.cloned(), field.name()),
+                None => Expr::Column(Column::from((qualifier, field))),
+            },
+        );
     let columns: Vec<Expr> = columns.collect();
     let plan = LogicalPlanBuilder::from(LogicalPlan::Aggregate(fewer)).project(columns)?;
     plan.build().map(Some)
@@ -71,7 +75,11 @@ fn constants(plan: &LogicalPlan) -> Constants {
         LogicalPlan::Filter(filter) => {
             let mut known = constants(&filter.input);
             let schema = filter.input.schema();
-            known.extend(split_conjunction(&filter.predicate).into_iter().filter_map(|condition| equality(condition, schema)));
+            known.extend(
+                split_conjunction(&filter.predicate)
+                    .into_iter()
+                    .filter_map(|condition| equality(condition, schema)),
+            );
             known
         }
         LogicalPlan::Join(join) => of_join(join),
@@ -89,7 +97,12 @@ fn constants(plan: &LogicalPlan) -> Constants {
         }
         LogicalPlan::SubqueryAlias(alias) => {
             let below = constants(&alias.input);
-            let columns = alias.input.schema().columns().into_iter().zip(alias.schema.columns());
+            let columns = alias
+                .input
+                .schema()
+                .columns()
+                .into_iter()
+                .zip(alias.schema.columns());
             let known = columns.filter_map(|(inner, outer)| {
                 let (_, value) = below.iter().find(|(column, _)| *column == inner)?;
                 Some((outer, value.clone()))
@@ -120,14 +133,22 @@ fn of_join(join: &Join) -> Constants {
 
 /// The column that a condition makes constant. Values of one type that are equal are the same but for floats.
 fn equality(condition: &Expr, schema: &DFSchema) -> Option<(Column, ScalarValue)> {
-    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else {
+    let Expr::BinaryExpr(BinaryExpr {
+        left,
+        op: Operator::Eq,
+        right,
+    }) = condition
+    else {
         return None;
     };
     let (column, value) = match (left.as_ref(), right.as_ref()) {
-        (Expr::Column(column), Expr::Literal(value, _)) | (Expr::Literal(value, _), Expr::Column(column)) => (column, value),
+        (Expr::Column(column), Expr::Literal(value, _)) | (Expr::Literal(value, _), Expr::Column(column)) => {
+            (column, value)
+        }
         _ => return None,
     };
     let field = schema.field_from_column(column).ok()?;
-    let same = *field.data_type() == value.data_type() && !value.data_type().is_floating() && !value.is_null();
+    let same =
+        *field.data_type() == value.data_type() && !value.data_type().is_floating() && !value.is_null();
     same.then(|| (column.clone(), value.clone()))
 }

@@ -39,13 +39,15 @@ pub(crate) fn rewritten(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>> {
             if let Some(rows) = anti_joins::anti_join(&filter)? {
                 return Ok(Transformed::yes(rows));
             }
-            Ok(match conditions::ordered(&filter.predicate, filter.input.schema()) {
-                Some(predicate) => {
-                    filter.predicate = predicate;
-                    Transformed::yes(LogicalPlan::Filter(filter))
-                }
-                None => Transformed::no(LogicalPlan::Filter(filter)),
-            })
+            Ok(
+                match conditions::ordered(&filter.predicate, filter.input.schema()) {
+                    Some(predicate) => {
+                        filter.predicate = predicate;
+                        Transformed::yes(LogicalPlan::Filter(filter))
+                    }
+                    None => Transformed::no(LogicalPlan::Filter(filter)),
+                },
+            )
         }
         other => Ok(Transformed::no(other)),
     });

@@ -114,7 +114,11 @@ async fn steps_spill_and_are_right() {
             match corun.query(sql).await {
                 Ok(got) => {
                     let want = stock.query(sql).await.unwrap();
-                    assert_eq!(rounded(lines(&got)), rounded(lines(&want)), "{sql}\n{megabytes} MB");
+                    assert_eq!(
+                        rounded(lines(&got)),
+                        rounded(lines(&want)),
+                        "{sql}\n{megabytes} MB"
+                    );
                     finished += 1;
                 }
                 Err(error) => assert!(error.primary.contains("esources"), "{sql}\n{error:?}"),
@@ -149,9 +153,19 @@ async fn what_steps_cannot_do_or_are_not_worth_is_left() {
         assert!(!plan.contains("PartialReduce"), "{sql}\n{plan}");
     }
     for option in ["group_before_joins", "finest_groups"] {
-        engine.query(&format!("set corun.{option} = false")).await.unwrap();
+        engine
+            .query(&format!("set corun.{option} = false"))
+            .await
+            .unwrap();
     }
     for sql in [&early()[0], SETS[0]] {
-        assert!(!engine.explain(sql, false).await.unwrap().contains("PartialReduce"), "{sql}");
+        assert!(
+            !engine
+                .explain(sql, false)
+                .await
+                .unwrap()
+                .contains("PartialReduce"),
+            "{sql}"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Answers, plans and decisions against stock DataFusion; with the feature `store`, the tables of a store, too.
 
+mod aggregates;
 #[path = "../common/mod.rs"]
 mod common;
-mod aggregates;
 mod decisions;
 mod index_answers;
 mod join_answers;

@@ -11,7 +11,9 @@ fn open(joins: Joins, partitions: usize, batch_size: usize) -> Engine {
 /// The condition that a plan filters by.
 async fn condition(engine: &Engine, sql: &str) -> String {
     let plan = engine.explain(sql, false).await.unwrap();
-    let found = plan.lines().find_map(|line| line.trim().strip_prefix("FilterExec: "));
+    let found = plan
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("FilterExec: "));
     found.unwrap_or_else(|| panic!("{plan}")).to_owned()
 }
 
@@ -36,14 +38,21 @@ const STATEMENTS: [&str; 12] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_are_the_same() {
     for (partitions, batch_size) in [(1, 8192), (2, 100), (3, 7)] {
-        let (stock, corun) = (open(Joins::Stock, partitions, batch_size), open(Joins::Corun, partitions, batch_size));
+        let (stock, corun) = (
+            open(Joins::Stock, partitions, batch_size),
+            open(Joins::Corun, partitions, batch_size),
+        );
         for sql in STATEMENTS {
             // What fails as it stands may fail or not.
             let (want, got) = match (stock.query(sql).await, corun.query(sql).await) {
                 (Err(_), _) if sql == GUARDED => continue,
                 (want, got) => (want.unwrap(), got.unwrap()),
             };
-            assert_eq!(lines(&got), lines(&want), "{sql}\npartitions {partitions}, batch {batch_size}");
+            assert_eq!(
+                lines(&got),
+                lines(&want),
+                "{sql}\npartitions {partitions}, batch {batch_size}"
+            );
         }
     }
 }
@@ -53,13 +62,23 @@ async fn cheap_conditions_come_first_and_guards_stay_before_what_they_guard() {
     let engine = open(Joins::Corun, 1, 8192);
     let first = condition(&engine, STATEMENTS[0]).await;
     let at = |part: &str| first.find(part).unwrap_or_else(|| panic!("{part} in {first}"));
-    assert!(at("a_i@") < at("a_id@") && at("a_id@") < at("a_n@") && at("a_n@") < at("LIKE"), "{first}");
+    assert!(
+        at("a_i@") < at("a_id@") && at("a_id@") < at("a_n@") && at("a_n@") < at("LIKE"),
+        "{first}"
+    );
     let guarded = condition(&engine, STATEMENTS[2]).await;
-    let at = |part: &str| guarded.find(part).unwrap_or_else(|| panic!("{part} in {guarded}"));
+    let at = |part: &str| {
+        guarded
+            .find(part)
+            .unwrap_or_else(|| panic!("{part} in {guarded}"))
+    };
     assert!(at("!= 0") < at("100 /") && at("key 3") < at("100 /"), "{guarded}");
     engine.query("set corun.rewrite = false").await.unwrap();
     let stock = open(Joins::Stock, 1, 8192);
-    assert_eq!(condition(&engine, STATEMENTS[0]).await, condition(&stock, STATEMENTS[0]).await);
+    assert_eq!(
+        condition(&engine, STATEMENTS[0]).await,
+        condition(&stock, STATEMENTS[0]).await
+    );
 }
 
 #[tokio::test]
@@ -76,10 +95,21 @@ async fn constants_are_not_grouped_by() {
     let engine = open(Joins::Corun, 2, 8192);
     for (sql, groups) in [(8, "a_n"), (9, "a_i"), (10, "k"), (11, "a_i")] {
         let plan = engine.explain(STATEMENTS[sql], false).await.unwrap();
-        let first = plan.split("gby=[").nth(1).and_then(|rest| rest.split(']').next()).unwrap();
-        let names: Vec<&str> = first.split(", ").filter_map(|group| group.split('@').next()).collect();
+        let first = plan
+            .split("gby=[")
+            .nth(1)
+            .and_then(|rest| rest.split(']').next())
+            .unwrap();
+        let names: Vec<&str> = first
+            .split(", ")
+            .filter_map(|group| group.split('@').next())
+            .collect();
         // Zero and minus zero are equal and look different.
-        let want = if sql == 11 { vec!["a_i", "a_f"] } else { vec![groups] };
+        let want = if sql == 11 {
+            vec!["a_i", "a_f"]
+        } else {
+            vec![groups]
+        };
         assert_eq!(names, want, "{}\n{plan}", STATEMENTS[sql]);
     }
 }

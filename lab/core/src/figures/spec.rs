@@ -301,6 +301,7 @@ pub(super) fn of(name: &str) -> Option<ReportSpec> {
         "join" => include_str!("join.toml"),
         "ssb" => concat!(include_str!("ssb.toml"), include_str!("queries.toml")),
         "tpcds" => concat!(include_str!("tpcds.toml"), include_str!("queries.toml")),
+        "h2o" => concat!(include_str!("h2o.toml"), include_str!("queries.toml")),
         "tpch" => concat!(include_str!("tpch.toml"), include_str!("queries.toml")),
         "proxy" => include_str!("proxy.toml"),
         "key-ranges" => include_str!("key_ranges.toml"),

@@ -106,6 +106,8 @@ fn cases(suite: Suite) -> Result<Vec<String>, BenchError> {
         #[cfg(feature = "engine")]
         Suite::Tpcds => super::TpcdsArgs::default().cases(),
         #[cfg(feature = "engine")]
+        Suite::H2o => super::H2oArgs::default().cases(),
+        #[cfg(feature = "engine")]
         Suite::Llc => super::LlcArgs::default().cases(),
         #[cfg(feature = "engine")]
         Suite::Oltp => super::OltpArgs::default().cases(),

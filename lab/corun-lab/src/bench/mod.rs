@@ -26,7 +26,7 @@ use lab_cpu::suites::{
 };
 #[cfg(feature = "engine")]
 use lab_engine::suites::{
-    join::JoinArgs, shared_cache::LlcArgs, ssb::SsbArgs, tpcds::TpcdsArgs, tpch::TpchArgs,
+    h2o::H2oArgs, join::JoinArgs, shared_cache::LlcArgs, ssb::SsbArgs, tpcds::TpcdsArgs, tpch::TpchArgs,
     transactions::OltpArgs,
 };
 #[cfg(feature = "postgres")]
@@ -94,6 +94,12 @@ enum Bench {
     #[command(after_help = "Examples:
   corun-lab bench tpcds --case q72           its tables are made once, beside what scripts/bootstrap --peers installs")]
     Tpcds(RunArgs<TpcdsArgs>),
+    /// The groupings and joins of H2O.ai's db-benchmark, against DataFusion.
+    #[cfg(feature = "engine")]
+    #[command(after_help = "Examples:
+  corun-lab bench h2o --case q10_            the grouping by six columns
+  corun-lab bench h2o --full --scale 0.1     from memory and from Parquet files, a million rows")]
+    H2o(RunArgs<H2oArgs>),
     /// Every figure of the paper on multithreaded operators, in every mode, against serial code.
     #[cfg(feature = "cpu")]
     #[command(
@@ -171,6 +177,8 @@ pub fn run(args: BenchArgs) -> Result<()> {
         Bench::Tpch(args) => run::run(&args),
         #[cfg(feature = "engine")]
         Bench::Tpcds(args) => run::run(&args),
+        #[cfg(feature = "engine")]
+        Bench::H2o(args) => run::run(&args),
         #[cfg(feature = "cpu")]
         Bench::MemoryLatency(args) => run::run(&args),
         #[cfg(feature = "engine")]

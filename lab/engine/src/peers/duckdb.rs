@@ -271,9 +271,12 @@ pub fn differs(ours: &[Vec<String>], theirs: &[Vec<String>]) -> Option<String> {
                 .all(|(ours, theirs)| same_cell(ours, theirs))
     };
     let mut left: Vec<&Vec<String>> = ours.iter().collect();
-    for row in theirs {
-        // Mostly it is the next one.
-        let found = left.iter().position(|ours| same_row(ours, row));
+    let mut theirs: Vec<&Vec<String>> = theirs.iter().collect();
+    left.sort_unstable();
+    theirs.sort_unstable();
+    for row in theirs.into_iter().rev() {
+        // Mostly it is the last one.
+        let found = left.iter().rposition(|ours| same_row(ours, row));
         match found {
             Some(at) => drop(left.remove(at)),
             None => return Some(format!("a row that is not ours: {}", row.join("|"))),

@@ -1,5 +1,5 @@
-//! What the suites `ssb`, `tpch` and `tpcds` have in common: every query on corun and on DataFusion, interleaved, over the same
-//! tables, with peak memory, ratios and the A/A control; from files on DuckDB, too; at the end the geometric means.
+//! What the suites `ssb`, `tpch`, `tpcds` and `h2o` have in common: every query on corun and on DataFusion, interleaved, over the
+//! same tables, with peak memory, ratios and the A/A control; from files on DuckDB, too; at the end the geometric means.
 //!
 //! Order of calls: a suite fills a [`Workload`] and calls [`run`]. The expected answer is the recorded one at the scales
 //! that have one (see `answers_*.txt` beside the queries), elsewhere the answer of stock DataFusion, run once before,
@@ -131,7 +131,7 @@ impl Pass<'_> {
     }
 }
 
-/// Arguments of `corun-lab bench ssb`, `tpch` and `tpcds`.
+/// Arguments of `corun-lab bench ssb`, `tpch`, `tpcds` and `h2o`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct WorkloadArgs {
     /// What every suite is told.

@@ -1,9 +1,10 @@
-//! The suites `ssb` and `tpch` end to end on tiny data: the promised rows and keys, cases, and runs that go on.
+//! The suites `ssb`, `tpch` and `h2o` end to end on tiny data: the promised rows and keys, cases, and runs that go on.
 
 use corun_model::progress::Silent;
-use corun_workloads::{ssb, tpch};
+use corun_workloads::{h2o, ssb, tpch};
 use lab_core::row::Row;
 use lab_core::suite::{self, Common, Suite, Threads};
+use lab_engine::suites::h2o::H2oArgs;
 use lab_engine::suites::ssb::SsbArgs;
 use lab_engine::suites::tpch::TpchArgs;
 use lab_engine::suites::workload::WorkloadArgs;
@@ -62,16 +63,22 @@ fn quick_suites_are_right_and_complete() {
         workload: workload.clone(),
         full: true,
     };
-    let tpch = TpchArgs { workload, full: true };
+    let tpch = TpchArgs {
+        workload: workload.clone(),
+        full: true,
+    };
+    let h2o = H2oArgs { workload, full: true };
     for (suite, queries) in [
         (Suite::Ssb, ssb::QUERIES.len()),
         (Suite::Tpch, tpch::QUERIES.len()),
+        (Suite::H2o, h2o::QUERIES.len()),
     ] {
         let mut rows: Vec<Row> = Vec::new();
         let sink = &mut |row| rows.push(row);
         let outcome = match suite {
             Suite::Ssb => suite::run(&ssb, sink, &Silent),
-            _ => suite::run(&tpch, sink, &Silent),
+            Suite::Tpch => suite::run(&tpch, sink, &Silent),
+            _ => suite::run(&h2o, sink, &Silent),
         }
         .unwrap();
         assert!(outcome.is_ok(), "{:?}", outcome.failures);

@@ -2,6 +2,7 @@
 //! batch sizes, memory limits and files. Answers only, no timing.
 
 mod checked;
+mod h2o;
 
 use corun_datafusion::{Engine, EngineOptions};
 use corun_model::progress::Silent;

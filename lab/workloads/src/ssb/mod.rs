@@ -20,6 +20,7 @@ mod recorded;
 mod sizes;
 mod supplier;
 
+use std::ops::Range;
 use std::path::Path;
 
 use arrow::array::{ArrayRef, RecordBatch};
@@ -29,8 +30,8 @@ pub use queries::{ORDER_BY, PLQ_TERMS_MAX, QUERIES, plq};
 pub use recorded::{order_by, recorded};
 pub use sizes::{DATES, SCALE_FACTOR_MAX, SCALE_FACTOR_MIN, Sizes};
 
-use crate::dataset::{BATCH_ROWS, Dataset, DatasetError, TableData, part_file, write_parquet};
-use crate::parallel::{run_jobs, share};
+use crate::dataset::{Dataset, DatasetError};
+use crate::generator::Generator;
 use corun_model::progress::Progress;
 
 /// The seed used unless another is asked for; recorded answers hold for it alone.
@@ -133,9 +134,9 @@ impl Ssb {
         }
     }
 
-    /// Batches of `table`, [`BATCH_ROWS`] rows each but the last.
+    /// Batches of `table`, [`BATCH_ROWS`](crate::dataset::BATCH_ROWS) rows each but the last.
     pub fn batches(&self, table: Table) -> usize {
-        self.rows(table).div_ceil(BATCH_ROWS)
+        Generator::batches(self, table)
     }
 
     /// Batch number `number` of `table`; any thread may make any batch.
@@ -143,41 +144,13 @@ impl Ssb {
     /// # Panics
     /// If `number` is not below [`Ssb::batches`].
     pub fn batch(&self, table: Table, number: usize) -> RecordBatch {
-        assert!(number < self.batches(table), "batch {number} of {}", table.name());
-        let rows = number * BATCH_ROWS..((number + 1) * BATCH_ROWS).min(self.rows(table));
-        let columns: Vec<ArrayRef> = match table {
-            Table::Lineorder => lineorder::columns(self.seed, &self.sizes, rows),
-            Table::Customer => customer::columns(self.seed, rows),
-            Table::Supplier => supplier::columns(self.seed, rows),
-            Table::Part => part::columns(self.seed, rows),
-            Table::Date => date::columns(rows),
-        };
-        match RecordBatch::try_new(table.schema(), columns) {
-            Ok(batch) => batch,
-            // The columns are built right beside the schema; only a bug in this folder gets here.
-            Err(error) => panic!("columns of {} do not fit its schema: {error}", table.name()),
-        }
+        Generator::batch(self, table, number)
     }
 
     /// All tables in memory, each in `partitions` partitions (at least 1), made by `threads` threads.
     pub fn dataset(&self, partitions: usize, threads: usize, progress: &dyn Progress) -> Dataset {
-        let jobs: Vec<(Table, usize)> = Table::ALL
-            .iter()
-            .flat_map(|&t| (0..self.batches(t)).map(move |number| (t, number)))
-            .collect();
-        let mut made = run_jobs("generating SSB", jobs.len(), threads, progress, |job| {
-            self.batch(jobs[job].0, jobs[job].1)
-        })
-        .into_iter();
-        let tables = Table::ALL
-            .iter()
-            .map(|&table| {
-                let batches = made.by_ref().take(self.batches(table)).collect();
-                TableData::new(table.name(), table.schema(), batches, partitions)
-            })
-            .collect();
         Dataset {
-            tables,
+            tables: self.tables(partitions, threads, progress),
             aliases: vec![("dates", "date")],
         }
     }
@@ -194,24 +167,35 @@ impl Ssb {
         threads: usize,
         progress: &dyn Progress,
     ) -> Result<usize, DatasetError> {
-        let jobs: Vec<(Table, usize, usize)> = Table::ALL
-            .iter()
-            .flat_map(|&table| {
-                let parts = files.clamp(1, self.batches(table).max(1));
-                (0..parts).map(move |part| (table, part, parts))
-            })
-            .collect();
-        let written = run_jobs("writing SSB", jobs.len(), threads, progress, |job| {
-            let (table, part, parts) = jobs[job];
-            let numbers = share(self.batches(table), parts, part);
-            let path = part_file(folder, table.name(), part);
-            write_parquet(
-                &path,
-                table.schema(),
-                numbers.map(|number| self.batch(table, number)),
-            )
-        });
-        written.into_iter().sum()
+        self.write(folder, files, threads, progress)
+    }
+}
+
+impl Generator for Ssb {
+    const NAME: &'static str = "SSB";
+    type Table = Table;
+    const TABLES: &'static [Table] = &Table::ALL;
+
+    fn name(table: Table) -> &'static str {
+        table.name()
+    }
+
+    fn schema(table: Table) -> SchemaRef {
+        table.schema()
+    }
+
+    fn rows(&self, table: Table) -> usize {
+        Ssb::rows(self, table)
+    }
+
+    fn columns(&self, table: Table, rows: Range<usize>) -> Vec<ArrayRef> {
+        match table {
+            Table::Lineorder => lineorder::columns(self.seed, &self.sizes, rows),
+            Table::Customer => customer::columns(self.seed, rows),
+            Table::Supplier => supplier::columns(self.seed, rows),
+            Table::Part => part::columns(self.seed, rows),
+            Table::Date => date::columns(rows),
+        }
     }
 }
 

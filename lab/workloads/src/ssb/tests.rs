@@ -7,6 +7,7 @@ use arrow::datatypes::Int32Type;
 
 use super::*;
 use crate::answers::{Answer, fingerprint};
+use crate::dataset::{TableData, part_file};
 use corun_model::progress::Silent;
 
 fn dataset(scale_factor: f64) -> Dataset {
