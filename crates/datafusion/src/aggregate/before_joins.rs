@@ -8,8 +8,8 @@
 //!                                                                 └─ sales
 //! ```
 //!
-//! Text is dear to group by and to carry. Where a chain of inner joins leads to the aggregate's arguments and some of them bring two or more
-//! columns of text to group by, the rows below are grouped by the keys of those joins, which are numbers, and joined afterwards. A join that
+//! Text is dear to group by and to carry. Where a chain of inner joins leads to the aggregate's arguments and one of them, with what is joined to
+//! it, brings two or more columns of text to group by, the rows below are grouped by its keys, which are numbers, and joined afterwards. A join that
 //! finds several partners for a key adds the states of its groups as often as it would have added the rows. Where grouping by keys does not
 //! make the rows fewer, the lower aggregate notices it and passes on states of single rows.
 
@@ -152,8 +152,21 @@ impl Chain {
     fn grouped_early(&self, aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let late = self.late();
         let texts: usize = (0..late.len()).map(|link| self.texts(Input::Link(link))).sum();
+        // Two that have nothing to do with each other would be grouped by pairs of their keys, hardly fewer than the rows.
+        let from_early = |link: &Link| {
+            link.on.iter().all(|(_, source)| match source.input {
+                Input::Base => true,
+                Input::Link(below) => !late[below],
+            })
+        };
+        let roots = self
+            .links
+            .iter()
+            .zip(&late)
+            .filter(|(link, late)| **late && from_early(link));
+        let several = roots.count() > 1;
         let few = estimate(&self.base).is_some_and(|rows| rows.rows < MIN_ROWS);
-        if texts < MIN_TEXTS || few {
+        if texts < MIN_TEXTS || several || few {
             return Ok(None);
         }
         // What the groups below need: columns to group by, and keys of the late joins.

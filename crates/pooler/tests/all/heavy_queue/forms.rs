@@ -178,7 +178,9 @@ fn what_follows_in_one_write_is_answered_in_order() {
 
 #[test]
 fn plans_can_be_left_alone_and_serializable_ones_are() {
-    let fixture = QueueFixture::start("heavy_queue_cache_bytes = \"64MB\"\nheavy_queue_plans = false");
+    let fixture = QueueFixture::start(
+        "heavy_queue_cache_bytes = \"64MB\"\nheavy_queue_min = \"0ms\"\nheavy_queue_plans = false",
+    );
     let limit = limit(&fixture);
     let mut client = fixture.client();
     let sql = join("count(*), sum(f_v)", &limit.to_string());
