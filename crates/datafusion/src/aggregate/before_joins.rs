@@ -13,23 +13,23 @@
 //! finds several partners for a key adds the states of its groups as often as it would have added the rows. Where grouping by keys does not
 //! make the rows fewer, the lower aggregate notices it and passes on states of single rows.
 
-use super::expand;
 use super::grouping_sets::{merged, over_groups};
+use super::{by_first_columns, expand};
 use crate::join::output_sources;
 use crate::sides::estimate;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType, NullEquality, internal_datafusion_err};
 use datafusion::error::Result;
-use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
+use datafusion::physical_expr::aggregate::AggregateExprBuilder;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
-use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 use std::sync::Arc;
 
 /// Columns of text that make it worth while.
@@ -61,6 +61,16 @@ enum Input {
     Link(usize),
 }
 
+/// By function: arguments and condition.
+type Arguments = Vec<(Vec<PhysicalExprRef>, Option<PhysicalExprRef>)>;
+
+fn columns_of(arguments: &Arguments) -> impl Iterator<Item = Column> {
+    let expressions = arguments
+        .iter()
+        .flat_map(|(arguments, filter)| arguments.iter().chain(filter));
+    expressions.flat_map(collect_columns)
+}
+
 /// One inner join of the chain.
 struct Link {
     other: Arc<dyn ExecutionPlan>,
@@ -77,27 +87,19 @@ struct Chain {
     links: Vec<Link>,
     /// Where the columns that the groups are made of come from, by their number in the aggregate's input.
     groups: Vec<(usize, Source)>,
-    /// By function: arguments and condition over the base's columns.
-    arguments: Vec<(Vec<PhysicalExprRef>, Option<PhysicalExprRef>)>,
+    /// Over the base's columns.
+    arguments: Arguments,
 }
 
 impl Chain {
     fn of(aggregate: &AggregateExec) -> Option<Chain> {
         let functions = aggregate.aggr_expr();
-        let states_add_up = |function: &Arc<AggregateFunctionExpr>| {
-            !function.is_distinct() && !function.is_reversed() && function.order_bys().is_empty()
-        };
-        let may = *aggregate.mode() == AggregateMode::Partial
-            && *aggregate.input_order_mode() == InputOrderMode::Linear
-            && aggregate.limit_options().is_none()
-            && (aggregate.group_expr().is_single() || expand::is_possible(aggregate.group_expr()))
-            && !functions.is_empty()
-            && functions.iter().all(states_add_up);
-        if !may {
+        let groups = aggregate.group_expr();
+        if functions.is_empty() || !(groups.is_single() || expand::is_possible(groups)) {
             return None;
         }
         let mut columns: Vec<usize> = Vec::new();
-        for (group, _) in aggregate.group_expr().expr() {
+        for (group, _) in groups.expr() {
             if is_volatile(group) {
                 return None;
             }
@@ -152,28 +154,22 @@ impl Chain {
     fn grouped_early(&self, aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let late = self.late();
         let texts: usize = (0..late.len()).map(|link| self.texts(Input::Link(link))).sum();
-        // Two that have nothing to do with each other would be grouped by pairs of their keys, hardly fewer than the rows.
-        let from_early = |link: &Link| {
-            link.on.iter().all(|(_, source)| match source.input {
-                Input::Base => true,
-                Input::Link(below) => !late[below],
-            })
+        let is_early = |source: &Source| match source.input {
+            Input::Base => true,
+            Input::Link(link) => !late[link],
         };
+        // Two that have nothing to do with each other would be grouped by pairs of their keys, hardly fewer than the rows.
         let roots = self
             .links
             .iter()
             .zip(&late)
-            .filter(|(link, late)| **late && from_early(link));
+            .filter(|(link, late)| **late && link.on.iter().all(|(_, source)| is_early(source)));
         let several = roots.count() > 1;
         let few = estimate(&self.base).is_some_and(|rows| rows.rows < MIN_ROWS);
         if texts < MIN_TEXTS || several || few {
             return Ok(None);
         }
         // What the groups below need: columns to group by, and keys of the late joins.
-        let is_early = |source: &Source| match source.input {
-            Input::Base => true,
-            Input::Link(link) => !late[link],
-        };
         let mut keys: Vec<Source> = Vec::new();
         let groups = self.groups.iter().map(|(_, source)| *source);
         let links = self.links.iter().zip(&late).filter(|(_, late)| **late);
@@ -214,16 +210,11 @@ impl Chain {
     }
 
     fn argument_columns(&self) -> Vec<Source> {
-        let expressions = self
-            .arguments
-            .iter()
-            .flat_map(|(arguments, filter)| arguments.iter().chain(filter));
-        let columns = expressions.flat_map(collect_columns);
         let source = |column: Column| Source {
             input: Input::Base,
             column: column.index(),
         };
-        columns.map(source).collect()
+        columns_of(&self.arguments).map(source).collect()
     }
 
     /// The rows grouped by `keys`, as states of the aggregate's functions.
@@ -308,15 +299,8 @@ impl Chain {
             });
         }
         let input = Arc::new(ProjectionExec::try_new(columns, rows.plan)?);
-        let over_columns = groups.expr().iter().enumerate().map(|(index, (_, name))| {
-            let column: PhysicalExprRef = Arc::new(Column::new(name, index));
-            (column, name.clone())
-        });
-        let merged = merged(
-            PhysicalGroupBy::new_single(over_columns.collect()),
-            input,
-            aggregate,
-        )?;
+        let names = groups.expr().iter().map(|(_, name)| name.as_str());
+        let merged = merged(by_first_columns(names), input, aggregate)?;
         match groups.has_grouping_set() {
             true => over_groups(merged, aggregate),
             false => Ok(merged),
@@ -339,7 +323,7 @@ struct Walk {
     needed: Vec<Place>,
     /// The other side's keys by link, and their partners in `needed`.
     keys: Vec<Vec<(PhysicalExprRef, usize)>>,
-    arguments: Vec<(Vec<PhysicalExprRef>, Option<PhysicalExprRef>)>,
+    arguments: Arguments,
 }
 
 impl Walk {
@@ -360,7 +344,7 @@ impl Walk {
 
     fn below_projection(&self, projection: &ProjectionExec) -> Option<Walk> {
         let source = |column: usize| Some(Arc::clone(&projection.expr().get(column)?.expr));
-        let plain = |column: usize| Some(source(column)?.downcast_ref::<Column>()?.index());
+        let plain = |column: usize| Some(Place::Here(source(column)?.downcast_ref::<Column>()?.index()));
         Some(Walk {
             node: Arc::clone(projection.input()),
             links: self.links.clone(),
@@ -380,11 +364,7 @@ impl Walk {
             return None;
         }
         let sources = output_sources(join);
-        let columns = self
-            .arguments
-            .iter()
-            .flat_map(|(arguments, filter)| arguments.iter().chain(filter));
-        let mut sides = columns.flat_map(collect_columns).map(|column| {
+        let mut sides = columns_of(&self.arguments).map(|column| {
             let source = sources.get(column.index());
             source.map(|source| source.side)
         });
@@ -398,22 +378,14 @@ impl Walk {
             JoinSide::Left => (join.left(), join.right(), JoinSide::Right),
             _ => (join.right(), join.left(), JoinSide::Left),
         };
-        let mut needed: Vec<Place> = Vec::with_capacity(self.needed.len() + join.on().len());
-        for place in &self.needed {
-            needed.push(match *place {
-                Place::Here(column) => {
-                    let source = sources.get(column)?;
-                    match source.side == side {
-                        true => Place::Here(source.index),
-                        false => Place::Other {
-                            link,
-                            column: source.index,
-                        },
-                    }
-                }
-                known => known,
-            });
-        }
+        let mut needed = self.moved(|column| {
+            let source = sources.get(column)?;
+            let column = source.index;
+            Some(match source.side == side {
+                true => Place::Here(column),
+                false => Place::Other { link, column },
+            })
+        })?;
         let mut keys = Vec::with_capacity(join.on().len());
         for (left, right) in join.on() {
             let (own, others) = match side {
@@ -440,18 +412,15 @@ impl Walk {
         })
     }
 
-    fn moved(&self, to: impl Fn(usize) -> Option<usize>) -> Option<Vec<Place>> {
+    fn moved(&self, to: impl Fn(usize) -> Option<Place>) -> Option<Vec<Place>> {
         let moved = self.needed.iter().map(|place| match *place {
-            Place::Here(column) => to(column).map(Place::Here),
+            Place::Here(column) => to(column),
             known => Some(known),
         });
         moved.collect()
     }
 
-    fn arguments_over(
-        &self,
-        source: impl Fn(usize) -> Option<PhysicalExprRef>,
-    ) -> Option<Vec<(Vec<PhysicalExprRef>, Option<PhysicalExprRef>)>> {
+    fn arguments_over(&self, source: impl Fn(usize) -> Option<PhysicalExprRef>) -> Option<Arguments> {
         let over = |expression: &PhysicalExprRef| {
             let replaced = replaced_by(expression, |column| {
                 source(column.index()).ok_or_else(|| internal_datafusion_err!("a column without a source"))

@@ -11,33 +11,24 @@
 //! Where those are hardly fewer than the rows, the lower aggregate notices it and passes states of single rows on, as any aggregate of a first
 //! step does.
 
+use super::by_first_columns;
 use super::expand::{self, CorunExpandExec};
 use datafusion::error::Result;
 use datafusion::logical_expr::Aggregate;
-use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
-use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 use std::sync::Arc;
 
 /// The same partial aggregate over its finest groups, if it has grouping sets.
 pub(super) fn from_finest(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let functions = aggregate.aggr_expr();
-    let may = expand::is_possible(aggregate.group_expr())
-        && aggregate.group_expr().groups().len() > 1
-        && *aggregate.mode() == AggregateMode::Partial
-        && *aggregate.input_order_mode() == InputOrderMode::Linear
-        && aggregate.limit_options().is_none()
-        && functions
-            .iter()
-            .all(|function| !function.is_distinct() && function.order_bys().is_empty());
-    if !may {
+    let groups = aggregate.group_expr();
+    if !expand::is_possible(groups) || groups.groups().len() < 2 {
         return Ok(None);
     }
     let finest = AggregateExec::try_new(
         AggregateMode::Partial,
-        PhysicalGroupBy::new_single(aggregate.group_expr().expr().to_vec()),
-        functions.to_vec(),
+        PhysicalGroupBy::new_single(groups.expr().to_vec()),
+        aggregate.aggr_expr().to_vec(),
         aggregate.filter_expr().to_vec(),
         Arc::clone(aggregate.input()),
         aggregate.input_schema(),
@@ -54,14 +45,7 @@ pub(super) fn over_groups(
 ) -> Result<Arc<AggregateExec>> {
     let sets = aggregate.group_expr();
     let names = sets.expr().iter().map(|(_, name)| name.as_str());
-    let columns = names
-        .chain([Aggregate::INTERNAL_GROUPING_ID])
-        .enumerate()
-        .map(|(index, name)| {
-            let column: PhysicalExprRef = Arc::new(Column::new(name, index));
-            (column, name.to_owned())
-        });
-    let groups = PhysicalGroupBy::new_single(columns.collect());
+    let groups = by_first_columns(names.chain([Aggregate::INTERNAL_GROUPING_ID]));
     let (without, functions) = (sets.groups().to_vec(), aggregate.aggr_expr());
     let expanded = CorunExpandExec::of_states(finest, without, functions, &aggregate.input_schema())?;
     merged(groups, Arc::new(expanded), aggregate)

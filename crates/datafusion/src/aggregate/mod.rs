@@ -11,9 +11,12 @@ use crate::options::{CorunOptions, JoinChoice};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
+use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 use std::sync::Arc;
 
 /// The rule. It runs where sides of joins have been chosen and nothing is distributed yet.
@@ -34,6 +37,9 @@ impl PhysicalOptimizerRule for AggregateInSteps {
             let Some(aggregate) = node.downcast_ref::<AggregateExec>() else {
                 return Ok(Transformed::no(node));
             };
+            if !may_be_split(aggregate) {
+                return Ok(Transformed::no(node));
+            }
             let mut steps = None;
             if options.group_before_joins {
                 steps = before_joins::grouped_early(aggregate)?;
@@ -56,4 +62,24 @@ impl PhysicalOptimizerRule for AggregateInSteps {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// Whether this is a first step whose states add up in any order and any number of steps.
+fn may_be_split(aggregate: &AggregateExec) -> bool {
+    let states_add_up = |function: &Arc<AggregateFunctionExpr>| {
+        !function.is_distinct() && !function.is_reversed() && function.order_bys().is_empty()
+    };
+    *aggregate.mode() == AggregateMode::Partial
+        && *aggregate.input_order_mode() == InputOrderMode::Linear
+        && aggregate.limit_options().is_none()
+        && aggregate.aggr_expr().iter().all(states_add_up)
+}
+
+/// Groups by the first columns of an input, which have these names.
+fn by_first_columns<'n>(names: impl Iterator<Item = &'n str>) -> PhysicalGroupBy {
+    let columns = names.enumerate().map(|(index, name)| {
+        let column: PhysicalExprRef = Arc::new(Column::new(name, index));
+        (column, name.to_owned())
+    });
+    PhysicalGroupBy::new_single(columns.collect())
 }

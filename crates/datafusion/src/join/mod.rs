@@ -151,11 +151,23 @@ impl CorunJoinExec {
         let [left, right]: [_; 2] = children
             .try_into()
             .map_err(|_| datafusion::common::internal_datafusion_err!("a join has two children"))?;
-        let join = CorunJoinExec::try_new(&self.stock, left, right, self.mode)?;
+        let join = self.remade(&self.stock, left, right)?;
         Ok(CorunJoinExec {
             feeds: Some(id),
             ..join
         })
+    }
+
+    /// The same join over other children; it goes on feeding the same prefilters.
+    fn remade(
+        &self,
+        stock: &HashJoinExec,
+        left: Arc<dyn ExecutionPlan>,
+        right: Arc<dyn ExecutionPlan>,
+    ) -> Result<Self> {
+        let join = CorunJoinExec::try_new(stock, left, right, self.mode)?;
+        let feeds = self.feeds;
+        Ok(CorunJoinExec { feeds, ..join })
     }
 
     fn output_sources(&self) -> Vec<ColumnIndex> {
@@ -502,17 +514,13 @@ impl ExecutionPlan for CorunJoinExec {
         let (Some(right), Some(left), None) = (children.pop(), children.pop(), children.pop()) else {
             return internal_err!("a join has two children");
         };
-        let join = CorunJoinExec::try_new(&self.stock, left, right, self.mode)?;
-        let feeds = self.feeds;
-        Ok(Arc::new(CorunJoinExec { feeds, ..join }))
+        Ok(Arc::new(self.remade(&self.stock, left, right)?))
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         let stock = self.stock.builder().reset_state().build()?;
         let (left, right) = (Arc::clone(&self.left), Arc::clone(stock.right()));
-        let join = CorunJoinExec::try_new(&stock, left, right, self.mode)?;
-        let feeds = self.feeds;
-        Ok(Arc::new(CorunJoinExec { feeds, ..join }))
+        Ok(Arc::new(self.remade(&stock, left, right)?))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

@@ -7,11 +7,6 @@ use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan, LogicalPlanBuild
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
 
-/// Whether rows pass `filter` only if they have no partner in the join below it: a key of the right side is NULL, which no partner's is.
-pub(super) fn is_anti(filter: &Filter) -> bool {
-    join_below(filter).is_some()
-}
-
 /// A filter over an outer join, with nothing but a projection between them.
 struct OverJoin<'a> {
     join: &'a Join,
@@ -20,6 +15,7 @@ struct OverJoin<'a> {
     others: Vec<&'a Expr>,
 }
 
+/// The join below `filter`, if rows pass only without a partner in it: a key of the right side is NULL, which no partner's is.
 fn join_below(filter: &Filter) -> Option<OverJoin<'_>> {
     let (join, projection) = match filter.input.as_ref() {
         LogicalPlan::Join(join) => (join, None),

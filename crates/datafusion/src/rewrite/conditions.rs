@@ -54,7 +54,15 @@ fn cost(condition: &Expr, schema: &DFSchema) -> Option<u32> {
             Expr::IsNull(_) | Expr::IsNotNull(_) => Some(1),
             Expr::BinaryExpr(BinaryExpr { left, op, .. }) => match op {
                 Operator::And | Operator::Or => Some(0),
-                _ if op.supports_propagation() => comparison(left, schema),
+                Operator::Eq
+                | Operator::NotEq
+                | Operator::Lt
+                | Operator::LtEq
+                | Operator::Gt
+                | Operator::GtEq
+                | Operator::IsDistinctFrom
+                | Operator::IsNotDistinctFrom => comparison(left, schema),
+                // Arithmetic overflows, patterns may be wrong.
                 _ => None,
             },
             Expr::Between(Between { expr, .. }) => comparison(expr, schema).map(|one| 2 * one),

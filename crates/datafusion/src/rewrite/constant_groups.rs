@@ -14,11 +14,6 @@ use std::sync::Arc;
 
 type Constants = Vec<(Column, ScalarValue)>;
 
-/// Whether some columns of the groups are constant, and some are not.
-pub(super) fn has_some(aggregate: &Aggregate) -> bool {
-    !some(aggregate).is_empty()
-}
-
 /// Columns of the groups that are constant; none if all are, because without any there is a group even of no rows.
 fn some(aggregate: &Aggregate) -> Constants {
     let groups = &aggregate.group_expr;

@@ -14,14 +14,7 @@ use std::borrow::Cow;
 pub(crate) fn rewritten(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>> {
     let mut any = false;
     plan.apply_with_subqueries(|node| {
-        any |= match node {
-            LogicalPlan::Filter(filter) => {
-                anti_joins::is_anti(filter)
-                    || conditions::ordered(&filter.predicate, filter.input.schema()).is_some()
-            }
-            LogicalPlan::Aggregate(aggregate) => constant_groups::has_some(aggregate),
-            _ => false,
-        };
+        any = cheaper(node)?.is_some();
         Ok(match any {
             true => TreeNodeRecursion::Stop,
             false => TreeNodeRecursion::Continue,
@@ -30,26 +23,30 @@ pub(crate) fn rewritten(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>> {
     if !any {
         return Ok(Cow::Borrowed(plan));
     }
-    let rewritten = plan.clone().transform_up_with_subqueries(|node| match node {
-        LogicalPlan::Aggregate(aggregate) => Ok(match constant_groups::without(&aggregate)? {
-            Some(fewer) => Transformed::yes(fewer),
-            None => Transformed::no(LogicalPlan::Aggregate(aggregate)),
-        }),
-        LogicalPlan::Filter(mut filter) => {
-            if let Some(rows) = anti_joins::anti_join(&filter)? {
-                return Ok(Transformed::yes(rows));
-            }
-            Ok(
-                match conditions::ordered(&filter.predicate, filter.input.schema()) {
-                    Some(predicate) => {
-                        filter.predicate = predicate;
-                        Transformed::yes(LogicalPlan::Filter(filter))
-                    }
-                    None => Transformed::no(LogicalPlan::Filter(filter)),
-                },
-            )
-        }
-        other => Ok(Transformed::no(other)),
+    let rewritten = plan.clone().transform_up_with_subqueries(|node| {
+        Ok(match cheaper(&node)? {
+            Some(cheaper) => Transformed::yes(cheaper),
+            None => Transformed::no(node),
+        })
     });
     rewritten.data().map(Cow::Owned)
+}
+
+/// What gives the rows of a node at less cost, if that is known.
+fn cheaper(node: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    match node {
+        LogicalPlan::Aggregate(aggregate) => constant_groups::without(aggregate),
+        LogicalPlan::Filter(filter) => {
+            if let Some(rows) = anti_joins::anti_join(filter)? {
+                return Ok(Some(rows));
+            }
+            let ordered = conditions::ordered(&filter.predicate, filter.input.schema());
+            Ok(ordered.map(|predicate| {
+                let mut filter = filter.clone();
+                filter.predicate = predicate;
+                LogicalPlan::Filter(filter)
+            }))
+        }
+        _ => Ok(None),
+    }
 }
