@@ -12,7 +12,7 @@ use crate::join::{BuildMode, CorunJoinExec, emits_left_at_end};
 use crate::{CorunOptions, caches};
 use arrow::datatypes::DataType;
 use corun_exec::Visited;
-use corun_exec::table::{KeysExpected, bytes_expected};
+use corun_exec::table::{KeysExpected, bytes_expected, matches_bytes};
 use datafusion::common::utils::memory::estimate_memory_size;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -105,7 +105,9 @@ pub fn corun_join(join: &CorunJoinExec, build: &Relation, config: &ConfigOptions
         bounds,
     };
     let threads = if rows < PARALLEL_FROM_ROWS { 1 } else { threads };
-    let table = bytes_expected(&expected, threads, &caches::build_options(&corun, rows));
+    let options = caches::build_options(&corun, rows);
+    let bits = matches_bytes(&expected, join.asks_matches(), &options);
+    let table = bytes_expected(&expected, threads, &options) + bits;
     let visited = if emits_left_at_end(*stock.join_type()) {
         Visited::bytes_of(rows)
     } else {

@@ -17,7 +17,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, SchemaRef};
-use corun_exec::table::{BuildError, JoinTable, bytes_max};
+use corun_exec::table::{BuildError, JoinTable, bytes_max, matches_bytes_max};
 use corun_exec::{Chunk, ScopedThreads, Serial, Visited, Workers};
 use corun_model::cache::reuse::Reuse;
 use datafusion::common::utils::memory::RecordBatchMemoryCounter;
@@ -51,6 +51,8 @@ pub struct BuildSpec {
     pub null_equality: NullEquality,
     /// Whether build rows must remember that they met a partner.
     pub track_visited: bool,
+    /// Whether probe rows, here or further below, only ask if they have a partner.
+    pub asks_matches: bool,
     /// Whether the NULLs of the build key matter after probing (`NOT IN`).
     pub null_aware: bool,
     /// Probe streams that will share the table.
@@ -265,7 +267,8 @@ fn finish(
         0
     };
     let options = crate::caches::build_options(&spec.corun, rows);
-    let building = bytes_max(rows, threads.threads(), &options) + code_bytes + visited_bytes;
+    let matches_bytes = matches_bytes_max(rows, &options);
+    let building = bytes_max(rows, threads.threads(), &options) + code_bytes + visited_bytes + matches_bytes;
     if rows > 0 && reservation.try_grow(building).is_err() {
         tracing::info!(
             rows,
@@ -301,6 +304,10 @@ fn finish(
     };
     drop(chunks);
     drop(encoded);
+    if table.prepare_matches(spec.asks_matches, &options).is_err() {
+        reservation.free();
+        return Ok(Build::Stock(batches));
+    }
     let kept = table.bytes() + visited_bytes;
     if rows > 0 {
         reservation.shrink(building.saturating_sub(kept));

@@ -196,6 +196,12 @@ impl CorunJoinExec {
         needed
     }
 
+    /// Whether probe rows, here or in a prefilter further below, only ask if they have a partner.
+    pub(crate) fn asks_matches(&self) -> bool {
+        let asks = [JoinType::RightSemi, JoinType::RightAnti, JoinType::RightMark];
+        self.feeds.is_some() || asks.contains(self.stock.join_type())
+    }
+
     fn build_spec(&self, context: &TaskContext) -> Result<BuildSpec> {
         let join = &self.stock;
         let config = context.session_config().options();
@@ -215,6 +221,7 @@ impl CorunJoinExec {
                 BuildMode::Partitioned => 1,
             },
             corun: CorunOptions::of(config),
+            asks_matches: self.asks_matches(),
             dynamic: self.filter_sink(config)?,
         })
     }

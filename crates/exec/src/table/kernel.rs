@@ -23,7 +23,7 @@ pub(crate) const PREFETCH_ROWS: usize = 32;
 const _: () = assert!(PREFETCH_ROWS.is_power_of_two());
 
 /// Rows between two visits of the few whose first line was not enough: one bit each in a word.
-const BLOCK_ROWS: usize = u64::BITS as usize;
+pub(crate) const BLOCK_ROWS: usize = u64::BITS as usize;
 
 /// An index being read.
 pub(crate) trait Lookup: Copy {
@@ -192,6 +192,18 @@ pub(crate) trait Source: Copy {
     /// # Safety
     /// `end` must be at most [`Source::len`], and the block not be longer than the buffer.
     unsafe fn rows(&self, start: usize, end: usize, buffer: &mut [u32; BLOCK_ROWS]) -> *const u32;
+}
+
+/// What is done with the rows of a source, whatever its kind.
+pub(crate) trait Visit {
+    /// The answer.
+    type Output;
+
+    /// Does it.
+    ///
+    /// # Safety
+    /// What implementations ask for.
+    unsafe fn visit<S: Source>(self, source: S) -> Self::Output;
 }
 
 /// Values of codes: 64 or 32 bits.

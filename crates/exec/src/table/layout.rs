@@ -150,6 +150,18 @@ impl Line for Line64 {
     }
 }
 
+impl Line32 {
+    /// The keys here: codes less the smallest.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = u32> {
+        let taken = self
+            .keys
+            .iter()
+            .zip(&self.values)
+            .filter(|(_, value)| **value != 0);
+        taken.map(|(key, _)| *key)
+    }
+}
+
 impl Line for Line32 {
     type Key = u32;
     const SLOTS: usize = 7;

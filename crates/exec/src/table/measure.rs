@@ -50,7 +50,7 @@ pub fn probe_times(sizes: &[Bytes], rows: usize, repetitions: usize) -> Result<V
         let mut table = JoinTable::build(&[chunk], &options, &Serial, &AtomicBool::new(false))?;
         let mut salt = 0_u64;
         let mut least_ns = |far: bool| {
-            table.far = far;
+            table.prefetch_from_bytes = if far { 0 } else { usize::MAX };
             let mut least = f64::INFINITY;
             for _ in 0..repetitions.max(1) {
                 // Other rows each time: those of the last run may still be near.

@@ -29,6 +29,7 @@ mod hash;
 mod kernel;
 mod layout;
 mod measure;
+mod members;
 mod plan;
 mod probe;
 mod scatter;
@@ -47,12 +48,16 @@ use crate::huge::{HugeBuf, OutOfMemory, addresses};
 use crate::workers::Workers;
 use hash::Mixer;
 use layout::{Line32, Line64};
+use members::Members;
 use simd::Isa;
 
 pub(crate) use step::Looked;
 
 pub use measure::probe_times;
-pub use plan::{BuildOptions, KeysExpected, Kind, bytes_expected, bytes_max, bytes_max_of};
+pub use plan::{
+    BuildOptions, KeysExpected, Kind, bytes_expected, bytes_max, bytes_max_of, matches_bytes,
+    matches_bytes_max,
+};
 pub use probe::{Pairs, ProbeCursor};
 
 /// The largest build row number a table can hold.
@@ -81,13 +86,14 @@ pub enum BuildError {
 pub struct JoinTable {
     index: Index,
     duplicates: HugeBuf<u32>,
+    members: Option<Members>,
     mixer: Mixer,
     isa: Isa,
     bounds: Option<(u64, u64)>,
     rows: usize,
     distinct: usize,
-    /// The index is larger than the private caches: probe with prefetching.
-    far: bool,
+    /// From this many bytes on, what is read at random is larger than the private caches: probe with prefetching.
+    prefetch_from_bytes: usize,
     /// Whether what is prefetched stays.
     reuse: Reuse,
 }
@@ -130,12 +136,13 @@ impl JoinTable {
                 values: HugeBuf::zeroed(1)?,
             },
             duplicates: HugeBuf::zeroed(0)?,
+            members: None,
             mixer: Mixer::new(0, 0),
             isa: Isa::detect(),
             bounds: None,
             rows: 0,
             distinct: 0,
-            far: false,
+            prefetch_from_bytes: usize::MAX,
             reuse: Reuse::Keep,
         })
     }
@@ -172,7 +179,8 @@ impl JoinTable {
 
     /// Bytes taken from the allocator.
     pub fn bytes(&self) -> usize {
-        self.index_bytes() + self.duplicates.bytes()
+        let members = self.members.as_ref().map_or(0, Members::bytes);
+        self.index_bytes() + self.duplicates.bytes() + members
     }
 
     /// Where its memory is: the index, then the lists of keys with several rows. For access traces.

@@ -256,6 +256,39 @@ pub fn bytes_max_of(kind: Kind, rows: usize, threads: usize, options: &BuildOpti
         .fold(0, usize::saturating_add)
 }
 
+/// The most bytes of bits that pay for a table of `rows` rows ([`crate::JoinTable::prepare_matches`]): what half an L2 holds, as
+/// long as that is little for so many rows; an eighth of a byte for each place of a dense table in any case.
+pub fn matches_bytes_max(rows: usize, options: &BuildOptions) -> usize {
+    let near = (options.l2_bytes / 2).min(rows.saturating_mul(64) + (32 << 10));
+    near.max(rows.saturating_mul(DENSE_SLOTS_PER_ROW_MAX as usize) / 8 + 16)
+}
+
+/// Codes from the smallest to the largest, for each key, from which on a table expects probes of which few rows have a partner: its
+/// keys are few of those that exist. Unmeasured.
+const SELECTIVE_GAP: u64 = 4;
+
+/// Bytes of the bits that [`crate::JoinTable::prepare_matches`] makes for a table with these keys; 0 where it makes none: where
+/// nobody `asks` only for matches and the keys lie close, where the bits would take too much, and for codes of 64 bits.
+pub fn matches_bytes(keys: &KeysExpected, asks: bool, options: &BuildOptions) -> usize {
+    let KeysExpected {
+        rows,
+        distinct,
+        bounds,
+    } = *keys;
+    let range = bounds.1.saturating_sub(bounds.0);
+    let wanted = asks || range / distinct.max(1) as u64 >= SELECTIVE_GAP;
+    if rows == 0 || !wanted || kind(rows, bounds.0, bounds.1.max(bounds.0), options) == Kind::Buckets64 {
+        return 0;
+    }
+    let words = range as usize / u64::BITS as usize + 2;
+    let bytes = bytes_of::<u64>(words);
+    if bytes <= matches_bytes_max(rows, options) {
+        bytes
+    } else {
+        0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -300,6 +333,16 @@ mod tests {
         assert_eq!(force(Kind::Buckets32, 3), Kind::Buckets32);
         assert_eq!(force(Kind::Buckets32, 1 << 32), Kind::Buckets64);
         assert_eq!(force(Kind::Buckets64, 3), Kind::Buckets64);
+    }
+
+    #[test]
+    fn bits_take_little() {
+        let options = BuildOptions::default();
+        assert_eq!(matches_bytes_max(0, &options), 32 << 10);
+        assert_eq!(matches_bytes_max(100, &options), 6_400 + (32 << 10));
+        assert_eq!(matches_bytes_max(100_000, &options), 512 << 10);
+        // As dense as dense tables are.
+        assert_eq!(matches_bytes_max(16_000_000, &options), 8_000_016);
     }
 
     #[test]

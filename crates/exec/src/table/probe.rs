@@ -4,16 +4,22 @@ use std::marker::PhantomData;
 
 use corun_model::cache::reuse::Reuse;
 
-use super::kernel::{Consecutive, DenseView, LineView, Probe, RowSink, Selected, Sink, Source, ValueSink};
+use super::kernel::{
+    Consecutive, DenseView, LineView, Probe, RowSink, Selected, Sink, Source, ValueSink, Visit,
+};
 use super::layout::{LIST_PIECE, SEVERAL};
+use super::members::MembersProbe;
 use super::simd::{Instructions, PACK_SLACK, with_compare};
 use super::{Index, JoinTable};
 use crate::codes::{Codes, Validity};
 use crate::prefetch::{Ask, Kept, Near, Passing};
 use crate::visited::Visited;
 
-/// Probe rows handled at once where results are buffered or validity is turned into a selection.
+/// Probe rows handled at once where results are buffered.
 const BLOCK_ROWS: usize = 1024;
+
+/// A batch is selective if fewer than one row in so many has a partner. Unmeasured between 2 and 16.
+const SELECTIVE: usize = 4;
 
 /// Most pairs expanded between two looks at the output's capacity.
 const EXPAND_ROWS: usize = 1 << 14;
@@ -62,12 +68,19 @@ pub struct ProbeCursor {
     /// The first of them that is not finished, and how many rows of its list were given out.
     next: usize,
     given: usize,
+    /// Rows with a partner of this batch.
+    found: usize,
+    /// Of the last batch few rows had a partner: of the next, only the members are looked up in the index.
+    pub(super) selective: bool,
+    /// The members among this batch's rows, where they were `asked` for.
+    members: Vec<u32>,
+    pub(super) asked: bool,
 }
 
 impl ProbeCursor {
     /// A cursor for batches whose codes come straight from memory and are not used again: they are then read with
     /// [`prefetch_once`](crate::prefetch::prefetch_once), which leaves the outer caches to the table and to others. Only
-    /// for probes without validity and selection, where codes are read in sequence; others ignore it.
+    /// for probes without a selection, where codes are read in sequence; others ignore it.
     pub fn read_once() -> Self {
         ProbeCursor {
             read_once: true,
@@ -82,6 +95,8 @@ impl ProbeCursor {
         self.rows.clear();
         self.next = 0;
         self.given = 0;
+        self.found = 0;
+        self.asked = false;
     }
 }
 
@@ -121,6 +136,36 @@ impl JoinTable {
         out: &mut Pairs,
     ) -> bool {
         assert!(limit > 0, "a probe must be allowed to give at least one pair");
+        let mut members = std::mem::take(&mut cursor.members);
+        if cursor.position == 0 && !cursor.asked {
+            cursor.asked = cursor.selective && self.members.is_some();
+            if cursor.asked {
+                self.matches(codes, valid, selection, &mut members);
+            }
+        }
+        let (valid_left, selection_left) = match cursor.asked {
+            true => (None, Some(members.as_slice())),
+            false => (valid, selection),
+        };
+        let finished = self.probe_index(codes, valid_left, selection_left, cursor, limit, out);
+        if finished {
+            let rows = selection.map_or(codes.len(), <[u32]>::len);
+            cursor.selective = cursor.found < rows / SELECTIVE;
+        }
+        cursor.members = members;
+        finished
+    }
+
+    /// [`JoinTable::probe`] in the index.
+    fn probe_index(
+        &self,
+        codes: &Codes<'_>,
+        valid: Option<Validity<'_>>,
+        selection: Option<&[u32]>,
+        cursor: &mut ProbeCursor,
+        limit: usize,
+        out: &mut Pairs,
+    ) -> bool {
         out.clear();
         let batch = Batch {
             codes,
@@ -142,18 +187,21 @@ impl JoinTable {
             }
             let unique = self.is_unique();
             let mut rows = total - cursor.position;
-            if valid.is_some() || !unique {
+            if !unique {
                 rows = rows.min(BLOCK_ROWS);
             }
             if unique {
                 rows = rows.min(room);
+                let before = out.len();
                 self.append(&batch, cursor.position, rows, 1, &mut out.build, &mut out.probe);
+                cursor.found += out.len() - before;
             } else {
                 cursor.values.clear();
                 cursor.rows.clear();
                 (cursor.next, cursor.given) = (0, 0);
                 let (values, found) = (&mut cursor.values, &mut cursor.rows);
                 self.append(&batch, cursor.position, rows, 0, values, found);
+                cursor.found += found.len();
             }
             cursor.position += rows;
         }
@@ -303,23 +351,30 @@ impl JoinTable {
         };
         let total = batch.rows();
         out.reserve(total + PACK_SLACK);
-        let mut position = 0;
-        while position < total {
-            let rows = if valid.is_some() {
-                BLOCK_ROWS.min(total - position)
-            } else {
-                total - position
+        // SAFETY: room for all rows was reserved, a batch's rows are as many as its piece, and the sink writes as many as it counts.
+        unsafe {
+            let sink = RowSink {
+                rows: out.as_mut_ptr(),
+                count: 0,
             };
-            // SAFETY: room for `total` rows was reserved, and at most one was counted for each row before `position`.
-            let free = unsafe { out.as_mut_ptr().add(out.len()) };
-            let sink = RowSink { rows: free, count: 0 };
-            let sink = batch.with_rows(position, rows, |piece| {
-                // SAFETY: the piece has at most `rows` rows.
-                unsafe { self.run(&batch, piece, sink) }
-            });
-            // SAFETY: the sink wrote as many as it counted.
-            unsafe { out.set_len(out.len() + sink.count) };
-            position += rows;
+            let piece = batch.piece(0, total);
+            let found = match (&self.members, self.bounds) {
+                (Some(members), Some((min, _))) => batch.visit(
+                    piece,
+                    MembersProbe {
+                        members,
+                        min,
+                        isa: self.isa,
+                        rows: sink.rows,
+                    },
+                ),
+                _ => batch.visit(piece, IndexProbe { table: self, sink }).count,
+            };
+            out.set_len(found);
+        }
+        if let Some(valid) = valid {
+            // Few rows are found where this is used most, so that asking them is less than asking all.
+            out.retain(|&row| valid.is_valid(row as usize));
         }
     }
 
@@ -383,87 +438,56 @@ impl JoinTable {
     ) {
         values.reserve(rows + PACK_SLACK);
         found.reserve(rows + PACK_SLACK);
-        // SAFETY: a pointer to the end of a vector's elements is in its allocation.
-        let sink = unsafe {
-            let (values, rows) = (
-                values.as_mut_ptr().add(values.len()),
-                found.as_mut_ptr().add(found.len()),
-            );
-            ValueSink {
-                values,
-                rows,
+        let before = found.len();
+        // SAFETY: a pointer to the end of a vector's elements is in its allocation, there is room for `rows` results, the piece
+        // has as many rows, and the sink writes as many as it counts, to both.
+        unsafe {
+            let sink = ValueSink {
+                values: values.as_mut_ptr().add(values.len()),
+                rows: found.as_mut_ptr().add(before),
                 count: 0,
                 minus,
-            }
-        };
-        let sink = batch.with_rows(position, rows, |piece| {
-            // SAFETY: there is room for `rows` results, and the piece has at most as many rows.
-            unsafe { self.run(batch, piece, sink) }
-        });
-        // SAFETY: the sink wrote as many as it counted, to both.
-        unsafe {
+            };
+            let sink = batch.visit(batch.piece(position, rows), IndexProbe { table: self, sink });
             values.set_len(values.len() + sink.count);
-            found.set_len(found.len() + sink.count);
+            found.set_len(before + sink.count);
+        }
+        if let Some(valid) = batch.valid {
+            keep_valid(valid, before, values, found);
         }
     }
+}
 
-    /// # Safety
-    /// The sink must have room for all rows of the piece, and [`PACK_SLACK`].
-    unsafe fn run<K: Sink>(&self, batch: &Batch<'_>, piece: Rows<'_>, sink: K) -> K {
-        let once = batch.read_once;
-        match (*batch.codes, piece) {
-            (Codes::U64 { values, bias }, Rows::Range(start, end)) => {
-                let source = Consecutive {
-                    values: &values[start..end],
-                    bias,
-                    first_row: start as u32,
-                    once,
-                };
-                // SAFETY: the caller's promise.
-                unsafe { self.run_source(source, sink) }
-            }
-            (Codes::U32 { values, bias }, Rows::Range(start, end)) => {
-                let source = Consecutive {
-                    values: &values[start..end],
-                    bias: u64::from(bias),
-                    first_row: start as u32,
-                    once,
-                };
-                // SAFETY: the caller's promise.
-                unsafe { self.run_source(source, sink) }
-            }
-            (Codes::U64 { values, bias }, Rows::Selection(rows)) => {
-                // SAFETY: the caller's promise.
-                unsafe { self.run_source(Selected::new(values, bias, rows), sink) }
-            }
-            (Codes::U32 { values, bias }, Rows::Selection(rows)) => {
-                // SAFETY: the caller's promise.
-                unsafe { self.run_source(Selected::new(values, u64::from(bias), rows), sink) }
-            }
-        }
-    }
+/// Looks rows up in the index and hands what is found to the sink.
+struct IndexProbe<'a, K> {
+    table: &'a JoinTable,
+    sink: K,
+}
 
-    /// # Safety
-    /// The sink must have room for all rows of the source, and [`PACK_SLACK`].
-    unsafe fn run_source<S: Source, K: Sink>(&self, source: S, sink: K) -> K {
-        let far = self.far.then_some(self.reuse);
-        let (min, max) = self.bounds.unwrap_or((0, 0));
-        let (mixer, range) = (self.mixer, max - min);
-        match &self.index {
-            Index::Dense { values } => with_compare!(self.isa, C => {
+impl<K: Sink> Visit for IndexProbe<'_, K> {
+    type Output = K;
+
+    /// Also asks that the sink has room for all rows of the source, and [`PACK_SLACK`].
+    unsafe fn visit<S: Source>(self, source: S) -> K {
+        let IndexProbe { table, sink } = self;
+        let far = (table.index_bytes() >= table.prefetch_from_bytes).then_some(table.reuse);
+        let (min, max) = table.bounds.unwrap_or((0, 0));
+        let (mixer, range) = (table.mixer, max - min);
+        match &table.index {
+            Index::Dense { values } => with_compare!(table.isa, C => {
                 let view = DenseView { values, min };
                 let probe = Probe { view, source, sink, far, instructions: PhantomData::<C> };
                 // SAFETY: the caller's promise; `isa` was detected.
                 unsafe { C::enter(probe) }
             }),
-            Index::Lines32 { lines, bits } => with_compare!(self.isa, C => {
+            Index::Lines32 { lines, bits } => with_compare!(table.isa, C => {
                 let bits = *bits;
                 let view = LineView::<_, C> { lines, bits, mixer, min, range, compare: PhantomData };
                 let probe = Probe { view, source, sink, far, instructions: PhantomData::<C> };
                 // SAFETY: the caller's promise; `isa` was detected.
                 unsafe { C::enter(probe) }
             }),
-            Index::Lines64 { lines, bits } => with_compare!(self.isa, C => {
+            Index::Lines64 { lines, bits } => with_compare!(table.isa, C => {
                 let bits = *bits;
                 let view = LineView::<_, C> { lines, bits, mixer, min, range, compare: PhantomData };
                 let probe = Probe { view, source, sink, far, instructions: PhantomData::<C> };
@@ -491,22 +515,53 @@ impl Batch<'_> {
         self.selection.map_or(self.codes.len(), <[u32]>::len)
     }
 
-    /// Calls `visit` with `rows` rows from `position` on, without those that are not valid. With a validity, `rows` must
-    /// be at most [`BLOCK_ROWS`].
-    fn with_rows<R>(&self, position: usize, rows: usize, visit: impl FnOnce(Rows<'_>) -> R) -> R {
-        let Some(valid) = self.valid else {
-            return visit(match self.selection {
-                None => Rows::Range(position, position + rows),
-                Some(selection) => Rows::Selection(&selection[position..position + rows]),
-            });
-        };
-        let mut buffer = [0_u32; BLOCK_ROWS];
-        let mut count = 0;
-        for index in position..position + rows {
-            let row = self.selection.map_or(index as u32, |selection| selection[index]);
-            buffer[count] = row;
-            count += usize::from(valid.is_valid(row as usize));
+    /// Hands the rows of a piece to `visitor`.
+    ///
+    /// # Safety
+    /// What the visitor asks for.
+    unsafe fn visit<V: Visit>(&self, piece: Rows<'_>, visitor: V) -> V::Output {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (*self.codes, piece) {
+                (Codes::U64 { values, bias }, Rows::Range(start, end)) => visitor.visit(Consecutive {
+                    values: &values[start..end],
+                    bias,
+                    first_row: start as u32,
+                    once: self.read_once,
+                }),
+                (Codes::U32 { values, bias }, Rows::Range(start, end)) => visitor.visit(Consecutive {
+                    values: &values[start..end],
+                    bias: u64::from(bias),
+                    first_row: start as u32,
+                    once: self.read_once,
+                }),
+                (Codes::U64 { values, bias }, Rows::Selection(rows)) => {
+                    visitor.visit(Selected::new(values, bias, rows))
+                }
+                (Codes::U32 { values, bias }, Rows::Selection(rows)) => {
+                    visitor.visit(Selected::new(values, u64::from(bias), rows))
+                }
+            }
         }
-        visit(Rows::Selection(&buffer[..count]))
     }
+
+    /// `rows` rows from `position` on.
+    fn piece(&self, position: usize, rows: usize) -> Rows<'_> {
+        match self.selection {
+            None => Rows::Range(position, position + rows),
+            Some(selection) => Rows::Selection(&selection[position..position + rows]),
+        }
+    }
+}
+
+/// Leaves out, from the `before`-th on, rows that are not valid, and their values. What lies under a NULL may have been found.
+fn keep_valid(valid: Validity<'_>, before: usize, values: &mut Vec<u32>, found: &mut Vec<u32>) {
+    debug_assert_eq!(values.len(), found.len());
+    let mut kept = before;
+    for index in before..found.len() {
+        (values[kept], found[kept]) = (values[index], found[index]);
+        kept += usize::from(valid.is_valid(found[index] as usize));
+    }
+    values.truncate(kept);
+    found.truncate(kept);
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::simd::Isa;
 use super::{
     BuildError, BuildOptions, JoinTable, KeysExpected, Kind, Pairs, ProbeCursor, build, bytes_expected,
-    bytes_max,
+    bytes_max, matches_bytes,
 };
 use crate::codes::{Chunk, Codes, Validity};
 use crate::visited::Visited;
@@ -267,8 +267,10 @@ proptest! {
             for isa in Isa::available() {
                 let options = BuildOptions { force, seed, ..BuildOptions::default() };
                 let mut table = table_of(&build, chunk_rows, bias, &options, &Serial, isa).unwrap();
-                table.far = far;
+                table.prefetch_from_bytes = if far { 0 } else { usize::MAX };
                 table.set_reuse(if once { Reuse::Once } else { Reuse::Keep });
+                check(&table, &build, &probe, selection.as_deref(), limit);
+                table.prepare_matches(true, &options).unwrap();
                 check(&table, &build, &probe, selection.as_deref(), limit);
             }
         }
@@ -584,4 +586,91 @@ fn selections_beyond_the_batch_are_refused() {
         Some(&[1]),
         &mut Vec::new(),
     );
+}
+
+/// Bits are made where they are little and pay, as many as announced; else the index goes on answering.
+#[test]
+fn matches_are_prepared_where_it_pays() {
+    let prepared = |codes: Vec<u64>, asks, force| {
+        let options = BuildOptions {
+            force,
+            ..BuildOptions::default()
+        };
+        let build = Column::all_valid(codes);
+        let mut table = table_of(&build, 9, 0, &options, &Serial, Isa::detect()).unwrap();
+        let before = table.bytes();
+        table.prepare_matches(asks, &options).unwrap();
+        check(&table, &build, &Column::all_valid((0..3000).collect()), None, 100);
+        let keys = KeysExpected {
+            rows: table.rows(),
+            distinct: table.distinct_keys(),
+            bounds: table.code_bounds().unwrap_or((0, u64::MAX)),
+        };
+        let bytes = table.bytes() - before;
+        assert_eq!(bytes, matches_bytes(&keys, asks, &options));
+        bytes
+    };
+    for force in [Some(Kind::Dense), Some(Kind::Buckets32)] {
+        let close: Vec<u64> = (5..2000).collect();
+        assert!(prepared(close.clone(), true, force) >= 2000 / 8);
+        assert_eq!(
+            prepared(close, false, force),
+            0,
+            "nobody asks, and the keys lie close"
+        );
+        assert!(prepared(vec![5, 900, 2000, 5], false, force) >= 2000 / 8);
+        assert_eq!(
+            prepared(vec![5, 1 << 20], true, force),
+            0,
+            "more than it may take"
+        );
+    }
+    assert_eq!(
+        prepared(vec![5, 900], true, Some(Kind::Buckets64)),
+        0,
+        "codes of 64 bits"
+    );
+    assert_eq!(prepared(vec![5, 900, u64::MAX], true, None), 0, "far apart");
+    assert_eq!(prepared(Vec::new(), true, None), 0, "no rows");
+}
+
+/// After a batch of which few rows had a partner, the next is asked for members first; the answer is the same.
+#[test]
+fn selective_probes_ask_members_first() {
+    let mut build = Column::all_valid((0..3000).map(|row| row % 1000 * 100).collect());
+    build.valid = Some((0..3000).map(|row| row % 7 != 0).collect());
+    let options = BuildOptions::default();
+    let mut table = table_of(&build, 100, 0, &options, &Serial, Isa::detect()).unwrap();
+    table.prepare_matches(false, &options).unwrap();
+    let all_pairs = |cursor: &mut ProbeCursor, values: &[u64]| {
+        let (mut all, mut pairs) = (Pairs::default(), Pairs::default());
+        let valid: Vec<u8> = vec![0b1011_0111; values.len().div_ceil(8)];
+        let valid = Validity::new(&valid, 0, values.len());
+        cursor.reset();
+        loop {
+            let finished = table.probe(
+                &Codes::U64 { values, bias: 0 },
+                Some(valid),
+                None,
+                cursor,
+                64,
+                &mut pairs,
+            );
+            all.build.extend(&pairs.build);
+            all.probe.extend(&pairs.probe);
+            if finished {
+                return all;
+            }
+        }
+    };
+    let mut cursor = ProbeCursor::default();
+    for batch in 0..4_u64 {
+        let step = if batch < 3 { 1 } else { 100 };
+        let values: Vec<u64> = (0..1000).map(|row| row * step).collect();
+        let pairs = all_pairs(&mut cursor, &values);
+        assert_eq!(pairs, all_pairs(&mut ProbeCursor::default(), &values));
+        assert!(!pairs.is_empty());
+        assert_eq!(cursor.asked, batch > 0, "asked since the first batch");
+        assert_eq!(cursor.selective, batch < 3, "until many rows have a partner");
+    }
 }
