@@ -20,6 +20,7 @@ mod engine;
 mod error;
 mod index;
 pub mod join;
+mod join_order;
 mod keep;
 mod options;
 mod prefilter;
@@ -46,9 +47,10 @@ pub use options::{CorunOptions, JoinChoice};
 pub use share::{CorunSharedExec, SharedWorkState};
 
 use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use std::sync::Arc;
 
-/// Adds corun's operators to a session: two rules behind DataFusion's choice of build sides, one at the end of the physical optimizer, a
+/// Adds corun's operators to a session: three rules behind DataFusion's choice of build sides, one at the end of the physical optimizer, a
 /// query planner before the builder's own that plans shared parts once, and the `corun.*` options; with the feature `store`, also the rule
 /// that lets a statement read all tables of a store as of one moment. Sessions made from the same state share what their statements make.
 ///
@@ -70,11 +72,12 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .iter()
         .position(|rule| rule.name() == "join_selection")
         .map_or(0, |at| at + 1);
-    rules.insert(after_selection, Arc::new(sides::SmallerBuildSide::new()));
-    rules.insert(
-        after_selection + 1,
+    let ours: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 3] = [
+        Arc::new(join_order::JoinOrder::default()),
+        Arc::new(sides::SmallerBuildSide::new()),
         Arc::new(aggregate::AggregateInSteps::default()),
-    );
+    ];
+    drop(rules.splice(after_selection..after_selection, ours));
     #[cfg(feature = "store")]
     let mut builder = store::install(builder);
     let planner = builder

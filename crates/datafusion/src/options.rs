@@ -20,14 +20,16 @@ extensions_options! {
         pub join_shared_build: bool, default = true
         /// Build on the clearly smaller input of an inner, semi or anti join where DataFusion has no statistics to tell.
         pub join_build_side: bool, default = true
+        /// Join in another order where that is estimated to leave far fewer rows between the joins.
+        pub join_order: bool, default = true
         /// Let joins higher in a chain drop rows that cannot match before the lower joins carry them.
         pub join_prefilter: bool, default = true
         /// Group rows before they are joined to what their groups are called by, where that is text.
         pub group_before_joins: bool, default = true
         /// Make the groups of grouping sets, such as those of ROLLUP, from those of the finest set.
         pub finest_groups: bool, default = true
-        /// Evaluate cheap conditions first, leave constants out of groups, and look for rows without a partner (LEFT JOIN with IS NULL) by anti
-        /// joins.
+        /// Evaluate cheap conditions first, leave constants out of groups, and make outer joins anti joins (IS NULL) or inner
+        /// joins (another join drops their NULLs) where they are.
         pub rewrite: bool, default = true
         /// Run parts that a statement has more than once, such as a `WITH` query with several uses, once for all of them.
         pub share_parts: bool, default = true

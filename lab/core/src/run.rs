@@ -299,11 +299,11 @@ impl<'r> Runner<'r> {
     }
 
     /// Runs a comparison and emits its rows: one per side, peak memory where it is counted, one ratio per other side,
-    /// and the A/A control. Returns the subject's median ratio versus the baseline, for means over cases.
+    /// and the A/A control. Returns the subject's median ratio versus each other side, for means over cases.
     ///
     /// # Panics
     /// If the subject or the baseline is not among the sides.
-    pub fn compare(&mut self, comparison: Comparison<'_>) -> Option<f64> {
+    pub fn compare(&mut self, comparison: Comparison<'_>) -> Vec<(String, f64)> {
         let Comparison { suite, case, .. } = comparison;
         let mut sides = comparison.sides;
         let position = |name: &str| sides.iter().position(|side| side.name == name);
@@ -357,7 +357,7 @@ impl<'r> Runner<'r> {
             rows.side(side, given, self);
         }
         let others = (0..sides.len()).filter(|&other| other != subject);
-        let versus = others.map(|other| Versus {
+        let versus = others.clone().map(|other| Versus {
             subject,
             other,
             versus: sides[other].name.clone(),
@@ -365,8 +365,11 @@ impl<'r> Runner<'r> {
             verdict: self.plan.claims(),
         });
         rows.compare(&time, &named, &result, &versus.collect::<Vec<_>>(), self);
-        let ratios = time.ratios(&result.sides[subject], &result.sides[baseline]);
-        Spread::of(&ratios).map(|spread| spread.median)
+        let ratios = others.filter_map(|other| {
+            let ratios = time.ratios(&result.sides[subject], &result.sides[other]);
+            Some((sides[other].name.clone(), Spread::of(&ratios)?.median))
+        });
+        ratios.collect()
     }
 
     /// Emits a row whose wrong answer, if any, has been reported already.

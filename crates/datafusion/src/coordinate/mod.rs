@@ -261,6 +261,7 @@ impl Shared {
                 class: books.scheduler.slowdowns().class_of(decision.class),
                 footprint: decision.footprint,
                 expected_ns: (expected.is_finite() && expected >= 0.0).then_some(expected),
+                parts: decision.parts,
             };
             let admission = books.arrive(self.now_ns(), query, text, &mut job)?;
             (id, admission, books.dispatch())
@@ -404,6 +405,7 @@ impl Shared {
             pipelines: Vec::new(),
             tables: Vec::new(),
             expected_ns: 0.0,
+            parts: 0,
         }
     }
 }

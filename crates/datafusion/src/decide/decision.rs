@@ -31,6 +31,9 @@ pub struct Decision {
     pub tables: Vec<TableEstimate>,
     /// Nanoseconds the chosen plan takes alone, all its partitions busy.
     pub expected_ns: f64,
+    /// The parts of its plan that it shares with other statements and that are not complete, a bit each; see
+    /// [`Query::parts`](corun_model::cache::coschedule::Query::parts).
+    pub parts: u64,
 }
 
 /// A form of a plan.

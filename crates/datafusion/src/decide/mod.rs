@@ -120,6 +120,7 @@ pub(crate) async fn plan(request: &PlanRequest<'_>, logical: &LogicalPlan) -> Re
             .map(|table| table.estimate.clone())
             .collect(),
         expected_ns: reading.cost_ns / request.partitions.max(1) as f64,
+        parts: crate::share::parts_under_way(&plan)?,
     };
     Ok(Planned {
         plan,

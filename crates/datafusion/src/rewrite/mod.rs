@@ -3,14 +3,15 @@
 mod anti_joins;
 mod conditions;
 mod constant_groups;
+mod outer_joins;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
 use std::borrow::Cow;
 
-/// The plan with conditions in the order of their cost, groups without their constants, and anti joins where outer joins ask for rows without
-/// a partner.
+/// The plan with conditions in the order of their cost, groups without their constants, and no outer joins where others do: anti joins for
+/// rows without a partner, inner joins where those are dropped.
 pub(crate) fn rewritten(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>> {
     let mut any = false;
     plan.apply_with_subqueries(|node| {
@@ -47,6 +48,7 @@ fn cheaper(node: &LogicalPlan) -> Result<Option<LogicalPlan>> {
                 LogicalPlan::Filter(filter)
             }))
         }
+        LogicalPlan::Join(join) => outer_joins::fewer(join),
         _ => Ok(None),
     }
 }

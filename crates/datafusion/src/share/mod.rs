@@ -28,5 +28,5 @@ mod work;
 
 pub(crate) use planner::{SharingPlanner, stock_planner};
 pub use reader::CorunSharedExec;
-pub(crate) use reader::show_parts;
+pub(crate) use reader::{parts_under_way, show_parts};
 pub use work::SharedWorkState;

@@ -20,6 +20,7 @@ const KEEPER: Ticket = 0;
 /// A part, run at most once, for readers of one statement or of several.
 pub(super) struct Part {
     pub(super) name: String,
+    number: u64,
     /// Of the rows as readers get them.
     pub(super) schema: SchemaRef,
     pub(super) partitions: usize,
@@ -49,8 +50,10 @@ impl Part {
     pub(super) fn new(plan: Arc<dyn ExecutionPlan>, schema: SchemaRef, entry: Option<Entry>) -> Part {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let partitions = plan.output_partitioning().partition_count();
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         Part {
-            name: format!("corun_shared_{}", NEXT.fetch_add(1, Ordering::Relaxed)),
+            name: format!("corun_shared_{number}"),
+            number,
             schema,
             partitions,
             metrics: ExecutionPlanMetricsSet::new(),
@@ -65,6 +68,12 @@ impl Part {
             }),
             entry,
         }
+    }
+
+    /// One bit of 64 by which its readers know each other, as long as other statements may join them.
+    pub(super) fn bit(&self) -> Option<u64> {
+        let open = self.entry.is_some() && !self.is_complete();
+        open.then(|| 1 << (self.number % u64::from(u64::BITS)))
     }
 
     /// What is run, until it has.

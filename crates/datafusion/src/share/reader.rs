@@ -186,6 +186,23 @@ impl ExecutionPlan for CorunSharedExec {
     }
 }
 
+/// A bit for each part that `plan` reads and other statements may read: of those that are not complete, since readers of a complete result
+/// need not run at the same time.
+///
+/// # Errors
+/// None of its own.
+pub(crate) fn parts_under_way(plan: &Arc<dyn ExecutionPlan>) -> Result<u64> {
+    let mut bits = 0;
+    plan.apply(|node| {
+        let part = node.downcast_ref::<CorunSharedExec>().map(CorunSharedExec::part);
+        if let Some(bit) = part.and_then(|part| part.bit()) {
+            bits |= bit;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(bits)
+}
+
 /// Shows each part that this statement runs below the first of its readers.
 pub(crate) fn show_parts(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let mut shown: Vec<*const Part> = Vec::new();

@@ -6,6 +6,7 @@ mod common;
 mod decisions;
 mod index_answers;
 mod join_answers;
+mod join_order;
 mod kept_columns;
 mod plans;
 mod rewrites;

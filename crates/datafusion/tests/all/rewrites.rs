@@ -5,7 +5,14 @@ use corun_datafusion::{Engine, Joins};
 
 fn open(joins: Joins, partitions: usize, batch_size: usize) -> Engine {
     let (a, b) = (table("a", 2000, 300, 3, 41), table("b", 900, 300, 2, 42));
-    engine(joins, partitions, batch_size, &[], &[("a", &a), ("b", &b)])
+    let c = table("c", 6, 5, 1, 43);
+    engine(
+        joins,
+        partitions,
+        batch_size,
+        &[],
+        &[("a", &a), ("b", &b), ("c", &c)],
+    )
 }
 
 /// The condition that a plan filters by.
@@ -20,7 +27,7 @@ async fn condition(engine: &Engine, sql: &str) -> String {
 /// A condition that fails for some rows, which the one before it keeps away once it leaves few rows.
 const GUARDED: &str = "select a_id from a where a_s > 'key 3' and a_i <> 0 and 100 / a_i > 2";
 
-const STATEMENTS: [&str; 12] = [
+const STATEMENTS: [&str; 18] = [
     "select count(*) from a where a_s like '%7%' and a_n in (1, 2, 3) and a_i = 5 and a_id > 10",
     "select a_id from a where a_s <> 'key 7 with a tail' and a_id between 100 and 900 and a_i is not null",
     GUARDED,
@@ -33,6 +40,12 @@ const STATEMENTS: [&str; 12] = [
     "select a_i, b_n, a_v, sum(a_id) from a join b on a_i = b_i where b_n = 4 and a_v = '12' group by a_i, b_n, a_v",
     "select k, n, count(*) from (select a_i as k, a_n as n, a_id from a where a_n = 3) x left join b on k = b_i group by k, n",
     "select a_i, a_f, count(*) from a where a_f = 0.0 and a_i is not null group by a_i, a_f",
+    "select a_id, b_id, c_id from a left join b on a_i = b_i join c on b_n = c_id",
+    "select x.i, count(*) from (select a_id as i, b_n as n from a left join b on a_i = b_i where a_n > 1) x join c on x.n = c_id group by x.i",
+    "select count(*), sum(a_id) from a full join b on a_i = b_i join c on b_n = c_id",
+    "select count(*), sum(a_id), sum(b_id) from a full join b on a_i = b_i where exists (select 1 from c where a_n = c_id)",
+    "select a_id, b_id, c_s from a left join b on a_i = b_i join c on a_n = c_id",
+    "select a_id, b_id, c_s from a left join b on a_i = b_i left join c on b_n = c_id",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -87,6 +100,19 @@ async fn rows_without_a_partner_are_an_anti_join() {
     for (sql, anti) in [(3, true), (4, true), (5, true), (6, true), (7, false)] {
         let plan = engine.explain(STATEMENTS[sql], false).await.unwrap();
         assert_eq!(plan.contains("Anti"), anti, "{}\n{plan}", STATEMENTS[sql]);
+    }
+}
+
+#[tokio::test]
+async fn outer_joins_whose_nulls_another_join_drops_are_inner() {
+    let engine = open(Joins::Corun, 2, 8192);
+    let outer = |plan: &str| {
+        let of = |kind: &str| plan.matches(&format!("join_type={kind},")).count();
+        ["Left", "Right", "Full"].map(of).iter().sum::<usize>()
+    };
+    for (sql, left) in [(12, 0), (13, 0), (14, 1), (15, 1), (16, 1), (17, 2)] {
+        let plan = engine.explain(STATEMENTS[sql], false).await.unwrap();
+        assert_eq!(outer(&plan), left, "{}\n{plan}", STATEMENTS[sql]);
     }
 }
 

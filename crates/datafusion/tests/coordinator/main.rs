@@ -9,7 +9,7 @@ mod setting;
 
 use common::lines;
 use corun_datafusion::{Coordinator, CoordinatorOptions, Engine, EngineOptions};
-use corun_model::cache::coschedule::{LlcDomain, PolicyName};
+use corun_model::cache::coschedule::{LlcDomain, PolicyName, Why};
 use corun_model::cache::partition::Class;
 use corun_model::units::{Bytes, CpuId};
 use datafusion::logical_expr::Volatility;
@@ -150,6 +150,54 @@ async fn queries_of_one_kind_start_in_order_of_arrival() {
         let waited = |at: usize| all[at].report().expect("it ended").waited_ns;
         assert!(waited(0) < waited(1));
         until_idle(&coordinator).await;
+    }
+}
+
+/// While one query makes a part and another holds the second CPU, two wait: the one that came later reads the part.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_reads_what_another_makes_goes_first() {
+    let context = session(64 << 20);
+    with_tables(&context).await;
+    context.sql("SET corun.share_work = 'on'").await.unwrap();
+    let (maker_gate, other_gate) = (Arc::new(Gate::default()), Arc::new(Gate::default()));
+    context.register_udf(maker_gate.named("hold", Volatility::Immutable));
+    context.register_udf(other_gate.function());
+    let mut options = options(PolicyName::Learned);
+    options.domains[0].cpus.truncate(2);
+    assert_eq!(options.domains[0].cpus.len(), 2, "this test needs two CPUs");
+    let coordinator = Coordinator::around(&context, options).unwrap();
+    let part = "(SELECT v, count(*) AS n FROM facts WHERE hold(v) >= 0 GROUP BY v) AS part";
+    let all = format!("SELECT v, n FROM {part} ORDER BY v");
+    let largest = format!("SELECT max(n) FROM {part}");
+
+    let maker = coordinator.submit(&all).await.unwrap();
+    maker_gate.until_came(1).await;
+    let other = coordinator.submit("SELECT gate(1)").await.unwrap();
+    other_gate.until_came(1).await;
+    let stranger = coordinator.submit(QUERIES[3]).await.unwrap();
+    let sharer = coordinator.submit(&largest).await.unwrap();
+    assert_ne!(maker.decision().parts & sharer.decision().parts, 0);
+    assert_eq!((other.decision().parts, stranger.decision().parts), (0, 0));
+    other_gate.open();
+    until(&coordinator, "beside the maker", |state| {
+        state
+            .running
+            .iter()
+            .any(|running| running.why == Some(Why::Shares))
+    })
+    .await;
+    maker_gate.open();
+    for (mut submitted, shares, rows) in [
+        (maker, false, 7),
+        (other, false, 1),
+        (stranger, false, 11),
+        (sharer, true, 1),
+    ] {
+        while let Some(batch) = within(submitted.next()).await {
+            batch.unwrap();
+        }
+        let report = submitted.report().unwrap();
+        assert_eq!((report.why == Some(Why::Shares), report.rows), (shares, rows));
     }
 }
 

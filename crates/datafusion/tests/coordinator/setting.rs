@@ -192,8 +192,13 @@ impl Gate {
 
     /// The function, which is not computed before the query runs.
     pub fn function(self: &Arc<Self>) -> ScalarUDF {
+        self.named("gate", Volatility::Volatile)
+    }
+
+    /// The same under another name, and as one whose work may be shared.
+    pub fn named(self: &Arc<Self>, name: &str, volatility: Volatility) -> ScalarUDF {
         let gate = Arc::clone(self);
-        function("gate", Volatility::Volatile, move |n| {
+        function(name, volatility, move |n| {
             gate.pass(n);
             n
         })

@@ -257,7 +257,7 @@ pub fn bytes_max_of(kind: Kind, rows: usize, threads: usize, options: &BuildOpti
 }
 
 /// The most bytes of bits that pay for a table of `rows` rows ([`crate::JoinTable::prepare_matches`]): what half an L2 holds, as
-/// long as that is little for so many rows; an eighth of a byte for each place of a dense table in any case.
+/// long as that is little for so many rows; a bit for each place of a dense table in any case.
 pub fn matches_bytes_max(rows: usize, options: &BuildOptions) -> usize {
     let near = (options.l2_bytes / 2).min(rows.saturating_mul(64) + (32 << 10));
     near.max(rows.saturating_mul(DENSE_SLOTS_PER_ROW_MAX as usize) / 8 + 16)

@@ -2,6 +2,7 @@
 
 pub mod cardinality;
 pub mod index_join;
+pub mod join_order;
 pub mod mode;
 pub mod placement;
 pub mod technique;

@@ -14,7 +14,7 @@ use crate::stats::Spread;
 
 /// What was recorded for each report: of the instruction cache Figure 5, and a quick run of the others; for the characterization, what a
 /// machine with counters and SMT would add is made up.
-const RECORDED: [(&str, &[&str]); 12] = [
+const RECORDED: [(&str, &[&str]); 13] = [
     ("memory-latency", &["records/2026-11-21-vm/smt.jsonl"]),
     (
         "instruction-cache",
@@ -45,6 +45,7 @@ const RECORDED: [(&str, &[&str]); 12] = [
     ("join", &["records/2026-11-21-vm/join.jsonl"]),
     ("ssb", &["records/2026-11-21-vm/ssb.jsonl"]),
     ("tpch", &["records/2026-11-21-vm/tpch.jsonl"]),
+    ("tpcds", &["records/2026-11-27-vm/tpcds.jsonl"]),
     ("proxy", &["lab/core/tests/rows/proxy-quick.jsonl"]),
     (
         "key-ranges",

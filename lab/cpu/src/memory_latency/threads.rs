@@ -1,6 +1,6 @@
 //! Where the threads of a run are pinned: main threads on one CPU of a pair, partners and helpers on the other.
 //!
-//! [`Seats::take`] pins the calling thread for as long as it lives; [`corun_exec::stage::Place`] pins the others as they start. Not
+//! [`PinnedPair::take`] pins the calling thread for as long as it lives; [`corun_exec::stage::Place`] pins the others as they start. Not
 //! here: choosing the pair, which is `corun_model::operators::placement`'s.
 
 use std::cell::RefCell;
@@ -15,26 +15,26 @@ use lab_core::error::BenchError;
 
 thread_local! {
     /// Keeps a started thread pinned until it ends.
-    static SEAT: RefCell<Option<Pinned>> = const { RefCell::new(None) };
+    static PINNED: RefCell<Option<Pinned>> = const { RefCell::new(None) };
 }
 
 /// The pair of CPUs a suite runs on.
-pub struct Seats {
+pub struct PinnedPair {
     pair: Pair,
     refused: AtomicBool,
     _main: Pinned,
 }
 
-impl Seats {
+impl PinnedPair {
     /// Pins the calling thread to the pair's main CPU. Both CPUs are tried, so that an impossible pair is an error here and not
     /// a run in the wrong place.
     ///
     /// # Errors
     /// When the kernel refuses one of the CPUs.
-    pub fn take(pair: Pair) -> Result<Seats, BenchError> {
+    pub fn take(pair: Pair) -> Result<PinnedPair, BenchError> {
         let try_pin = |cpu: CpuId| pin(cpu).map_err(BenchError::machine);
         drop(try_pin(pair.partner)?);
-        Ok(Seats {
+        Ok(PinnedPair {
             pair,
             refused: AtomicBool::new(false),
             _main: try_pin(pair.main)?,
@@ -52,8 +52,8 @@ impl Seats {
     }
 
     /// The placement to hand to a run.
-    pub fn seating(&self) -> Seating<'_> {
-        Seating {
+    pub fn pinning(&self) -> Pinning<'_> {
+        Pinning {
             pair: self.pair,
             refused: &self.refused,
         }
@@ -69,16 +69,16 @@ impl Seats {
     }
 }
 
-/// What a run's threads are told; `Seats` itself belongs to the thread it pinned.
-pub struct Seating<'s> {
+/// What a run's threads are told; `PinnedPair` itself belongs to the thread it pinned.
+pub struct Pinning<'s> {
     pair: Pair,
     refused: &'s AtomicBool,
 }
 
-impl Place for Seating<'_> {
+impl Place for Pinning<'_> {
     fn place(&self, thread: Thread) {
-        match pin(Seats::cpu_of(self.pair, thread)) {
-            Ok(pinned) => SEAT.with(|seat| *seat.borrow_mut() = Some(pinned)),
+        match pin(PinnedPair::cpu_of(self.pair, thread)) {
+            Ok(pinned) => PINNED.with(|pinned_here| *pinned_here.borrow_mut() = Some(pinned)),
             Err(_) => self.refused.store(true, Ordering::Relaxed),
         }
     }
@@ -97,7 +97,7 @@ mod tests {
             partner: CpuId(7),
             relation: Placement::Cores,
         };
-        let cpu = |thread| Seats::cpu_of(pair, thread).0;
+        let cpu = |thread| PinnedPair::cpu_of(pair, thread).0;
         assert_eq!([0, 1, 2, 3].map(|n| cpu(Thread::Worker(n))), [4, 7, 4, 7]);
         assert_eq!([0, 1].map(|n| cpu(Thread::Helper(n))), [7, 4]);
     }
@@ -109,7 +109,7 @@ mod tests {
             partner: CpuId(60_000),
             relation: Placement::Cores,
         };
-        assert!(Seats::take(pair).is_err());
+        assert!(PinnedPair::take(pair).is_err());
     }
 
     #[test]
@@ -120,16 +120,16 @@ mod tests {
             partner: here,
             relation: Placement::Cores,
         };
-        let seats = Seats::take(pair).expect("one CPU is allowed");
-        let seating = seats.seating();
+        let pair_of_cpus = PinnedPair::take(pair).expect("one CPU is allowed");
+        let pinning = pair_of_cpus.pinning();
         let cpus = std::thread::scope(|scope| {
             let placed = scope.spawn(|| {
-                seating.place(Thread::Worker(1));
+                pinning.place(Thread::Worker(1));
                 corun_topology::affinity::allowed_cpus().expect("an affinity mask")
             });
             placed.join().expect("no panic")
         });
         assert_eq!(cpus, [here]);
-        assert!(!seats.was_refused());
+        assert!(!pair_of_cpus.was_refused());
     }
 }

@@ -14,7 +14,8 @@ use tokio::task::JoinSet;
 
 use super::Side;
 use super::mix::{Class, Mix};
-use super::schedule::{Seat, order};
+use super::schedule::{ClientRole, order};
+use super::turns;
 use corun_model::progress::Progress;
 use corun_workloads::answers::{Answer, fingerprint};
 use lab_core::error::BenchError;
@@ -68,15 +69,12 @@ pub struct ClientRun {
     pub wrong: Vec<String>,
 }
 
-/// What all clients did on one side of a round.
-#[derive(Debug, Clone)]
-pub struct Turn {
-    /// The engine.
-    pub side: Side,
-    /// The round, from 0.
-    pub round: usize,
-    /// The clients.
-    pub clients: Vec<ClientRun>,
+/// One turn of the analytic part.
+pub type Turn = turns::Turn<Side, Memory>;
+
+/// What a turn's statements needed.
+#[derive(Debug, Clone, Copy)]
+pub struct Memory {
     /// The most memory live at once above what was live at the start, in bytes; 0 when nothing counts it.
     pub peak_bytes: u64,
 }
@@ -105,7 +103,7 @@ pub struct Draw {
 pub async fn turn<T: Target>(
     target: &T,
     mix: &Arc<Mix>,
-    seats: &[Seat],
+    roles: &[ClientRole],
     draw: Draw,
     duration: Duration,
     what: &str,
@@ -114,7 +112,7 @@ pub async fn turn<T: Target>(
     progress.begin(what, steps(duration));
     corun_machine::memory::reset_peak();
     let live = corun_machine::memory::live_bytes();
-    let seats = seats.iter().map(|&seat| (seat, mix.of_class(seat.class)));
+    let roles = roles.iter().map(|&role| (role, mix.of_class(role.class)));
     let (target, mix) = (target.clone(), Arc::clone(mix));
     let ask = move |number: usize| {
         let (target, mix) = (target.clone(), Arc::clone(&mix));
@@ -125,7 +123,7 @@ pub async fn turn<T: Target>(
             Ok::<_, EngineError>((elapsed, is_wrong.then(|| statement.name.clone())))
         }
     };
-    let runs = clients(seats, draw, duration, ask, progress).await?;
+    let runs = clients(roles, draw, duration, ask, progress).await?;
     progress.end();
     let peak_bytes = corun_machine::memory::peak_bytes().saturating_sub(live);
     Ok((runs, peak_bytes))
@@ -137,7 +135,7 @@ pub async fn turn<T: Target>(
 /// # Errors
 /// The first statement that fails; the other clients are stopped.
 pub async fn clients<R>(
-    seats: impl Iterator<Item = (Seat, Vec<usize>)>,
+    roles: impl Iterator<Item = (ClientRole, Vec<usize>)>,
     draw: Draw,
     duration: Duration,
     ask: impl Fn(usize) -> R + Clone + Send + Sync + 'static,
@@ -148,8 +146,8 @@ where
 {
     let start = Instant::now();
     let mut clients = JoinSet::new();
-    for (seat, statements) in seats {
-        clients.spawn(client(seat, statements, draw, (start, duration), ask.clone()));
+    for (role, statements) in roles {
+        clients.spawn(client(role, statements, draw, (start, duration), ask.clone()));
     }
     let mut runs = Vec::with_capacity(clients.len());
     let mut ticks = tokio::time::interval(TICK);
@@ -169,7 +167,7 @@ where
 
 /// One client; returns its number and its run. It runs at least one statement, however late it gets a CPU.
 async fn client<R>(
-    seat: Seat,
+    role: ClientRole,
     statements: Vec<usize>,
     draw: Draw,
     (start, duration): (Instant, Duration),
@@ -179,12 +177,12 @@ where
     R: Future<Output = Result<(Duration, Option<String>), EngineError>> + Send + 'static,
 {
     let mut run = ClientRun {
-        class: seat.class,
+        class: role.class,
         seconds: 0.0,
         executions: Vec::new(),
         wrong: Vec::new(),
     };
-    for position in order(draw.seed, draw.round, seat.client, statements.len()) {
+    for position in order(draw.seed, draw.round, role.client, statements.len()) {
         if !run.executions.is_empty() && start.elapsed() >= duration {
             break;
         }
@@ -197,12 +195,12 @@ where
         run.wrong.extend(wrong);
     }
     run.seconds = start.elapsed().as_secs_f64();
-    Ok((seat.client, run))
+    Ok((role.client, run))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::schedule::seats;
+    use super::super::schedule::roles;
     use super::*;
     use corun_model::progress::Silent;
     use corun_workloads::ssb::Sizes;
@@ -238,9 +236,9 @@ mod tests {
 
     fn play(target: &Parrot) -> Result<Vec<ClientRun>, BenchError> {
         let runtime = crate::query::runtime(2)?;
-        let (mix, seats) = (mix(), seats(2, 1));
+        let (mix, roles) = (mix(), roles(2, 1));
         let (draw, time) = (Draw { seed: 5, round: 0 }, Duration::from_millis(80));
-        let turn = turn(target, &mix, &seats, draw, time, "turn", &Silent);
+        let turn = turn(target, &mix, &roles, draw, time, "turn", &Silent);
         runtime.block_on(turn).map(|(runs, _)| runs)
     }
 

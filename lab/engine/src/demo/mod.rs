@@ -33,7 +33,7 @@ use tokio::runtime::Runtime;
 use corun_model::progress::Progress;
 use corun_workloads::dataset::Dataset;
 use corun_workloads::ssb::Ssb;
-use drive::{Answerer, Draw, Target, Turn};
+use drive::{Answerer, Draw, Memory, Target, Turn};
 use lab_core::error::BenchError;
 use lab_core::order;
 use mix::Mix;
@@ -219,18 +219,18 @@ impl Demo {
                     side.name()
                 );
                 let duration = Duration::from_secs_f64(self.options.seconds);
-                let seats = schedule::seats(self.options.clients, self.options.short_clients);
+                let roles = schedule::roles(self.options.clients, self.options.short_clients);
                 let draw = Draw {
                     seed: self.options.seed,
                     round,
                 };
-                let turn = drive::turn(answerer, &self.mix, &seats, draw, duration, &what, progress);
+                let turn = drive::turn(answerer, &self.mix, &roles, draw, duration, &what, progress);
                 let (clients, peak_bytes) = self.runtime.block_on(turn)?;
                 turns.push(Turn {
                     side,
                     round,
                     clients,
-                    peak_bytes,
+                    more: Memory { peak_bytes },
                 });
             }
         }

@@ -4,7 +4,7 @@ use lab_core::row::{Row, Value};
 use lab_core::stats::{Spread, percentile};
 
 use super::mix::Class;
-use super::turns::{Turn, Turns};
+use super::turns::Turns;
 
 /// The suite of the rows.
 pub const SUITE: &str = "demo";
@@ -135,11 +135,11 @@ impl Part {
     }
 
     /// Rate and latencies of the clients of a class on a side.
-    pub fn push_clients<T: Turn>(
+    pub fn push_clients<S: Copy + PartialEq, M>(
         &mut self,
         subject: &Subject,
-        turns: &Turns<'_, T>,
-        side: T::Side,
+        turns: &Turns<'_, S, M>,
+        side: S,
         class: Class,
     ) {
         let (rates, latencies) = (turns.rates(side, class), turns.latencies(side, class));
@@ -163,12 +163,12 @@ impl Part {
     }
 
     /// How long statements took on two sides; returns the speed-up. Figures get a row even if they never ran, with the parameters `known`.
-    pub fn push_statement<T: Turn>(
+    pub fn push_statement<S: Copy + PartialEq, M>(
         &mut self,
         subjects: [&Subject; 2],
         versus: &str,
-        turns: &Turns<'_, T>,
-        sides: [T::Side; 2],
+        turns: &Turns<'_, S, M>,
+        sides: [S; 2],
         is_meant: impl Fn(usize) -> bool,
         known: &[(&str, Value)],
     ) -> Option<f64> {

@@ -4,27 +4,11 @@ use corun_model::cache::coschedule::PolicyName;
 use lab_core::row::Value;
 use lab_core::stats::{Spread, geometric_mean};
 
-use super::drive::Turn;
+use super::drive::Memory;
 use super::mix::Class;
 use super::part::{Part, Subject};
-use super::turns::{self, Turns, control, ratios};
+use super::turns::{Turns, control, ratios};
 use super::{DemoResult, Side};
-
-impl turns::Turn for Turn {
-    type Side = Side;
-
-    fn side(&self) -> Side {
-        self.side
-    }
-
-    fn round(&self) -> usize {
-        self.round
-    }
-
-    fn clients(&self) -> &[super::drive::ClientRun] {
-        &self.clients
-    }
-}
 
 /// The rows of a run.
 pub fn rows(result: &DemoResult) -> Part {
@@ -50,7 +34,7 @@ pub fn rows(result: &DemoResult) -> Part {
     }
     query_rows(result, &turns, &mut part);
     for side in options.sides() {
-        let peaks = turns.by_round(side, |turn| turn.peak_bytes as f64);
+        let peaks = turns.by_round(side, |turn| turn.more.peak_bytes as f64);
         part.push(&subject("all", side), "peak_bytes", "bytes", Spread::of(&peaks));
     }
     part
@@ -60,7 +44,7 @@ fn subject(case: &str, side: Side) -> Subject {
     Subject::new(case, &[("engine", side.engine()), ("policy", &side.policy())])
 }
 
-fn class_rows(turns: &Turns<'_, Turn>, sides: &[Side], class: Class, part: &mut Part) {
+fn class_rows(turns: &Turns<'_, Side, Memory>, sides: &[Side], class: Class, part: &mut Part) {
     let rates = |side| turns.rates(side, class);
     let stock = rates(Side::Stock);
     for &side in sides {
@@ -70,8 +54,9 @@ fn class_rows(turns: &Turns<'_, Turn>, sides: &[Side], class: Class, part: &mut 
         if side != Side::Stock {
             part.push_ratio(&subject, over(&stock), Side::Stock.engine());
         }
-        if matches!(side, Side::Policy(_)) {
-            let fifo = rates(Side::Policy(PolicyName::Fifo));
+        let in_order = Side::Policy(PolicyName::Fifo);
+        if matches!(side, Side::Policy(_)) && side != in_order {
+            let fifo = rates(in_order);
             part.push_ratio(&subject, over(&fifo), "fifo");
         }
     }
@@ -79,7 +64,7 @@ fn class_rows(turns: &Turns<'_, Turn>, sides: &[Side], class: Class, part: &mut 
     part.push_ratio(&subject(class.name(), Side::Stock), control(&stock), itself);
 }
 
-fn query_rows(result: &DemoResult, turns: &Turns<'_, Turn>, part: &mut Part) {
+fn query_rows(result: &DemoResult, turns: &Turns<'_, Side, Memory>, part: &mut Part) {
     let mix = &result.mix;
     let sides = [Side::Stock, Side::Corun];
     for class in Class::ALL {

@@ -6,7 +6,7 @@ use corun_workloads::numbers::{draw, permutation};
 
 /// One client of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seat {
+pub struct ClientRole {
     /// What it runs.
     pub class: Class,
     /// Its number within the turn.
@@ -14,12 +14,12 @@ pub struct Seat {
 }
 
 /// The clients of a turn.
-pub fn seats(analytic: usize, short: usize) -> Vec<Seat> {
+pub fn roles(analytic: usize, short: usize) -> Vec<ClientRole> {
     let classes =
         std::iter::repeat_n(Class::Analytic, analytic).chain(std::iter::repeat_n(Class::Short, short));
     classes
         .enumerate()
-        .map(|(client, class)| Seat { class, client })
+        .map(|(client, class)| ClientRole { class, client })
         .collect()
 }
 
@@ -37,18 +37,18 @@ mod tests {
 
     #[test]
     fn analytic_clients_come_first() {
-        let seats = seats(2, 1);
-        assert_eq!(seats.len(), 3);
+        let roles = roles(2, 1);
+        assert_eq!(roles.len(), 3);
         assert_eq!(
-            seats[1],
-            Seat {
+            roles[1],
+            ClientRole {
                 class: Class::Analytic,
                 client: 1
             }
         );
         assert_eq!(
-            seats[2],
-            Seat {
+            roles[2],
+            ClientRole {
                 class: Class::Short,
                 client: 2
             }

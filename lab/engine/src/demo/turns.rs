@@ -8,23 +8,21 @@ use lab_core::stats::{Spread, pair_ratios};
 use super::drive::ClientRun;
 use super::mix::Class;
 
-/// What one side did in one round.
-pub trait Turn {
-    /// The sides.
-    type Side: Copy + PartialEq;
-
-    /// Its side.
-    fn side(&self) -> Self::Side;
-
+/// What one side (of the sides `S`) did in one round, and what its part of the demo knows besides (`M`).
+#[derive(Debug, Clone)]
+pub struct Turn<S, M> {
+    /// The side.
+    pub side: S,
     /// The round, from 0.
-    fn round(&self) -> usize;
-
-    /// Its clients.
-    fn clients(&self) -> &[ClientRun];
+    pub round: usize,
+    /// Its analytic and short clients.
+    pub clients: Vec<ClientRun>,
+    /// The rest.
+    pub more: M,
 }
 
 /// The turns of a part, in the order they ran.
-pub struct Turns<'t, T>(pub &'t [T]);
+pub struct Turns<'t, S, M>(pub &'t [Turn<S, M>]);
 
 /// How long one statement took on two sides.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,24 +33,24 @@ pub struct StatementTimes {
     pub speed_up: Option<Spread>,
 }
 
-impl<'t, T: Turn> Turns<'t, T> {
+impl<'t, S: Copy + PartialEq, M> Turns<'t, S, M> {
     /// The turns of a side.
-    pub fn of(&self, side: T::Side) -> impl Iterator<Item = &'t T> {
-        self.0.iter().filter(move |turn| turn.side() == side)
+    pub fn of(&self, side: S) -> impl Iterator<Item = &'t Turn<S, M>> {
+        self.0.iter().filter(move |turn| turn.side == side)
     }
 
     /// A number of each turn of a side, by round.
-    pub fn by_round(&self, side: T::Side, number: impl Fn(&T) -> f64) -> Vec<f64> {
-        let mut numbers: Vec<(usize, f64)> = self.of(side).map(|turn| (turn.round(), number(turn))).collect();
+    pub fn by_round(&self, side: S, number: impl Fn(&Turn<S, M>) -> f64) -> Vec<f64> {
+        let mut numbers: Vec<(usize, f64)> = self.of(side).map(|turn| (turn.round, number(turn))).collect();
         numbers.sort_by_key(|(round, _)| *round);
         numbers.into_iter().map(|(_, number)| number).collect()
     }
 
     /// Executions a second of a class on a side, by round: the sum of its clients' own rates.
-    pub fn rates(&self, side: T::Side, class: Class) -> Vec<f64> {
+    pub fn rates(&self, side: S, class: Class) -> Vec<f64> {
         let rate = |run: &ClientRun| run.executions.len() as f64 / run.seconds;
         self.by_round(side, |turn| {
-            let runs = turn.clients().iter();
+            let runs = turn.clients.iter();
             runs.filter(|run| run.class == class && run.seconds > 0.0)
                 .map(rate)
                 .sum()
@@ -60,17 +58,17 @@ impl<'t, T: Turn> Turns<'t, T> {
     }
 
     /// Milliseconds of each execution of a class on a side.
-    pub fn latencies(&self, side: T::Side, class: Class) -> Vec<f64> {
-        let runs = self.of(side).flat_map(|turn| turn.clients());
+    pub fn latencies(&self, side: S, class: Class) -> Vec<f64> {
+        let runs = self.of(side).flat_map(|turn| &turn.clients);
         runs.filter(|run| run.class == class)
             .flat_map(|run| run.executions.iter().map(|execution| execution.milliseconds))
             .collect()
     }
 
     /// How long the statements took whose number is meant.
-    pub fn statement(&self, sides: [T::Side; 2], is_meant: impl Fn(usize) -> bool) -> StatementTimes {
-        let times = |turn: &T| -> Vec<f64> {
-            let executions = turn.clients().iter().flat_map(|run| &run.executions);
+    pub fn statement(&self, sides: [S; 2], is_meant: impl Fn(usize) -> bool) -> StatementTimes {
+        let times = |turn: &Turn<S, M>| -> Vec<f64> {
+            let executions = turn.clients.iter().flat_map(|run| &run.executions);
             executions
                 .filter(|execution| is_meant(execution.statement))
                 .map(|execution| execution.milliseconds)
@@ -79,7 +77,7 @@ impl<'t, T: Turn> Turns<'t, T> {
         let median = |times: &[f64]| Spread::of(times).map(|spread| spread.median);
         let [stock, corun] = sides;
         let ratios = self.of(stock).filter_map(|turn| {
-            let other = self.of(corun).find(|other| other.round() == turn.round())?;
+            let other = self.of(corun).find(|other| other.round == turn.round)?;
             Some(median(&times(turn))? / median(&times(other))?)
         });
         StatementTimes {
@@ -90,13 +88,13 @@ impl<'t, T: Turn> Turns<'t, T> {
 
     /// Executions of all clients.
     pub fn executions(&self) -> usize {
-        let runs = self.0.iter().flat_map(T::clients);
+        let runs = self.0.iter().flat_map(|turn| &turn.clients);
         runs.map(|run| run.executions.len()).sum()
     }
 
     /// What was wrong with answers, one text each.
     pub fn wrong(&self) -> Vec<String> {
-        let runs = self.0.iter().flat_map(T::clients);
+        let runs = self.0.iter().flat_map(|turn| &turn.clients);
         runs.flat_map(|run| run.wrong.clone()).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::contest::{Times, hold};
 use super::keys::{ALONE, Keys, SLOWDOWN, SUITE};
-use super::seats::{Query, Seats};
+use super::pinned::{PinnedThreads, Query};
 use lab_core::error::BenchError;
 use lab_core::row::{Row, Value};
 use lab_core::run::Runner;
@@ -21,7 +21,7 @@ pub fn unavailable(shown: &[(Keys, Option<usize>)], reason: &str, runner: &mut R
 /// # Errors
 /// When a query ended its thread.
 pub fn measure(
-    seats: &Seats,
+    pinned: &PinnedThreads,
     (name, query): (&str, &Query),
     corunners: &[(String, Query)],
     shown: &[(Keys, Option<usize>)],
@@ -30,7 +30,7 @@ pub fn measure(
 ) -> Result<(), BenchError> {
     let (plan, progress) = (runner.plan(), runner.progress());
     let rounds = (plan.repetitions, plan.order_seed);
-    let times = hold(seats, (name, query), corunners, rounds, progress)?;
+    let times = hold(pinned, (name, query), corunners, rounds, progress)?;
     for failure in &times.failures {
         let of = shown.first().map_or("", |(keys, _)| keys.engine);
         runner.fail(format!("{SUITE} {of} {name}: {failure}"));

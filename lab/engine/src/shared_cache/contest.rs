@@ -14,7 +14,7 @@ use lab_core::error::BenchError;
 use lab_core::order;
 use lab_core::stats::pair_ratios;
 
-use super::seats::{Query, Runs, Seats};
+use super::pinned::{PinnedThreads, Query, Runs};
 
 /// Most runs of a target in one measurement.
 const RUNS_MAX: usize = 16;
@@ -90,9 +90,9 @@ fn runs_beside(target: f64, corunner: f64) -> usize {
 /// Measures a target. `name` and the co-runners' names are for failures and the progress bar; orders are shuffled from `seed`.
 ///
 /// # Errors
-/// When a seat's thread is gone.
+/// When a pinned thread is gone.
 pub fn hold(
-    seats: &Seats,
+    pinned: &PinnedThreads,
     (name, target): (&str, &Query),
     corunners: &[(String, Query)],
     (rounds, seed): (usize, u64),
@@ -100,11 +100,11 @@ pub fn hold(
 ) -> Result<Times, BenchError> {
     let mut times = Times::of(corunners.len());
     progress.begin(&format!("llc {name}"), rounds as u64 + 1);
-    let warm = seats.target.time(target, 1)?;
+    let warm = pinned.target.time(target, 1)?;
     times.check(name, &warm);
     let mut runs = Vec::with_capacity(corunners.len());
     for (corunner, query) in corunners {
-        let beside = seats.corunner.time(query, 1)?;
+        let beside = pinned.corunner.time(query, 1)?;
         times.check(corunner, &beside);
         runs.push(match (warm.seconds(), beside.seconds()) {
             (Some(target), Some(beside)) => runs_beside(target, beside),
@@ -119,11 +119,11 @@ pub fn hold(
         }
         for step in steps(corunners.len(), seed, round) {
             let took = match step {
-                Step::Alone | Step::Control => seats.target.time(target, alone_runs)?,
+                Step::Alone | Step::Control => pinned.target.time(target, alone_runs)?,
                 Step::Beside(index) => {
                     let (corunner, query) = &corunners[index];
-                    let looping = seats.corunner.start(query)?;
-                    let took = seats.target.time(target, runs[index])?;
+                    let looping = pinned.corunner.start(query)?;
+                    let took = pinned.target.time(target, runs[index])?;
                     times.check(corunner, &looping.finish()?);
                     took
                 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 
-use super::seats::Query;
+use super::pinned::Query;
 use super::service::{Served, Service};
 use super::statement::Statement;
 use corun_workloads::numbers::{below, draw};

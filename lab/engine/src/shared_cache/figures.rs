@@ -15,7 +15,7 @@ use super::beside::{measure, unavailable};
 use super::data::Data;
 use super::engines::{Engines, Kind, built_tables};
 use super::keys::{ALONE, Keys, PINNED};
-use super::seats::{Query, Seats};
+use super::pinned::{PinnedThreads, Query};
 use super::sizes::Sizes;
 use super::statement::{Access, Statement};
 use lab_core::error::BenchError;
@@ -167,7 +167,7 @@ pub struct Lab<'a> {
     /// The engines.
     pub engines: &'a Engines,
     /// The CPUs.
-    pub seats: &'a Seats,
+    pub pinned: &'a PinnedThreads,
 }
 
 impl Lab<'_> {
@@ -266,7 +266,7 @@ impl Lab<'_> {
             };
             let table = self.table(target, &query)?;
             measure(
-                self.seats,
+                self.pinned,
                 (&target.to_string(), &query),
                 &queries,
                 &shown,

@@ -153,7 +153,7 @@ pub fn nothing_to_gain(stage: &Stage<'_>, wide: &Engines, runner: &mut Runner<'_
             statements
                 .map(|&statement| Item {
                     statement,
-                    query: super::seats::Query {
+                    query: super::pinned::Query {
                         engine: engine.clone(),
                         sql: statement.sql(),
                         expected: stage.data.expected(statement),

@@ -12,7 +12,7 @@ use corun_model::units::Bytes;
 use super::beside::{measure, unavailable};
 use super::engines::{Engines, Indexes, Kind, Settings, built_tables};
 use super::keys::{ALONE, Keys, PINNED};
-use super::seats::{Query, Seats};
+use super::pinned::{PinnedThreads, Query};
 use super::sizes::Sizes;
 use crate::query::{run_query, runtime};
 use corun_workloads::answers::{Answer, fingerprint, fingerprint_of_rows};
@@ -115,7 +115,7 @@ fn duels() -> Vec<(Member, Vec<Member>)> {
 pub fn run(
     sizes: &Sizes,
     settings: &Settings,
-    seats: &Seats,
+    pinned: &PinnedThreads,
     quick: bool,
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
@@ -129,7 +129,7 @@ pub fn run(
     };
     for kind in kinds {
         for (target, corunners) in duels() {
-            duel(&sides, &answers, sizes, seats, kind, target, &corunners, runner)?;
+            duel(&sides, &answers, sizes, pinned, kind, target, &corunners, runner)?;
         }
     }
     Ok(())
@@ -185,7 +185,7 @@ fn duel(
     sides: &Sides,
     answers: &[(&str, Answer)],
     sizes: &Sizes,
-    seats: &Seats,
+    pinned: &PinnedThreads,
     kind: Kind,
     target: Member,
     corunners: &[Member],
@@ -238,7 +238,7 @@ fn duel(
         extra.push(("built_bytes".to_owned(), Value::from(first_two)));
     }
     let (name, shown) = (target.full_name(), shown(&class.to_string()));
-    measure(seats, (&name, &query), &queries, &shown, &extra, runner)
+    measure(pinned, (&name, &query), &queries, &shown, &extra, runner)
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ use super::data::Data;
 use super::engines::{Engines, Kind};
 use super::figures::Lab;
 use super::keys::{Keys, SUITE};
+use super::pinned::PinnedThreads;
 use super::policies::{Setup, coordinator};
-use super::seats::Seats;
 use super::service::{Coordinated, Service, Unscheduled};
 use super::sizes::Sizes;
 use super::statement::Statement;
@@ -36,7 +36,7 @@ pub struct Stage<'a> {
     /// Engines of one partition: a query gets one CPU.
     pub engines: &'a Engines,
     /// Where queries are timed side by side.
-    pub seats: &'a Seats,
+    pub pinned: &'a PinnedThreads,
     /// The machine.
     pub topology: &'a Topology,
     /// The CPUs that queries run on without a coordinator: those it would take.
@@ -86,7 +86,7 @@ impl<'a> Stage<'a> {
             sizes: self.sizes,
             data: self.data,
             engines: self.engines,
-            seats: self.seats,
+            pinned: self.pinned,
         }
     }
 

@@ -16,7 +16,7 @@ use futures::future::BoxFuture;
 use tokio::runtime::Runtime;
 use tokio::sync::{Mutex, Semaphore};
 
-use super::seats::{Query, Seat};
+use super::pinned::{PinnedThread, Query};
 use corun_workloads::answers::fingerprint;
 use lab_core::error::BenchError;
 
@@ -44,7 +44,7 @@ fn wrong(query: &Query, answer: corun_workloads::answers::Answer) -> Option<Stri
 /// Pinned CPUs that take queries in order of arrival.
 pub struct Unscheduled {
     turns: Arc<Semaphore>,
-    idle: Arc<Mutex<Vec<Seat>>>,
+    idle: Arc<Mutex<Vec<PinnedThread>>>,
 }
 
 impl Unscheduled {
@@ -53,13 +53,13 @@ impl Unscheduled {
     /// # Errors
     /// When a CPU cannot be had.
     pub fn on(cpus: &[CpuId]) -> Result<Unscheduled, BenchError> {
-        let seats = cpus
+        let pinned = cpus
             .iter()
-            .map(|&cpu| Seat::take(cpu))
+            .map(|&cpu| PinnedThread::take(cpu))
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Unscheduled {
-            turns: Arc::new(Semaphore::new(seats.len())),
-            idle: Arc::new(Mutex::new(seats)),
+            turns: Arc::new(Semaphore::new(pinned.len())),
+            idle: Arc::new(Mutex::new(pinned)),
         })
     }
 }
@@ -75,14 +75,14 @@ impl Service for Unscheduled {
             // Tokio's semaphores are fair: the oldest waits least.
             let _turn = self.turns.acquire().await.map_err(|_| gone())?;
             let waited = arrived.elapsed();
-            let seat = self.idle.lock().await.pop().ok_or_else(gone)?;
+            let thread = self.idle.lock().await.pop().ok_or_else(gone)?;
             let mine = query.clone();
             let ran = tokio::task::spawn_blocking(move || {
-                let runs = seat.time(&mine, 1);
-                (seat, runs)
+                let runs = thread.time(&mine, 1);
+                (thread, runs)
             });
-            let (seat, runs) = ran.await.map_err(|_| gone())?;
-            self.idle.lock().await.push(seat);
+            let (thread, runs) = ran.await.map_err(|_| gone())?;
+            self.idle.lock().await.push(thread);
             let runs = runs?;
             match runs.failed {
                 Some(failed) => Err(BenchError::Data(failed)),

@@ -17,9 +17,9 @@ use crate::shared_cache::engines::{Engines, Kind, PLQ_INDEXES, Settings};
 use crate::shared_cache::figures::{CASES, Lab, Want, unavailable_misses, wants};
 use crate::shared_cache::mix::{MIX, NOTHING_TO_GAIN, mix, nothing_to_gain};
 use crate::shared_cache::pairs;
+use crate::shared_cache::pinned::PinnedThreads;
 use crate::shared_cache::policy_figures::{FIGURE_6, PLAN_CHOICE, figure_6, plan_choice};
 use crate::shared_cache::scheduled::Stage;
-use crate::shared_cache::seats::Seats;
 use crate::shared_cache::sim::{self, SimArgs};
 use crate::shared_cache::sizes::{CACHE_MAX, Sizes};
 use lab_core::error::BenchError;
@@ -87,7 +87,7 @@ fn measured(args: &LlcArgs, cases: &[&str], runner: &mut Runner<'_>) -> Result<(
         ));
     }
     let sizes = Sizes::of(cache, args.common.quick)?;
-    let seats = Seats::take(place(&topology, Placement::Cores)?)?;
+    let pinned = PinnedThreads::take(place(&topology, Placement::Cores)?)?;
     let settings = Settings {
         cache: sizes.cache,
         calibrate: !args.common.quick,
@@ -98,10 +98,10 @@ fn measured(args: &LlcArgs, cases: &[&str], runner: &mut Runner<'_>) -> Result<(
         .iter()
         .any(|case| *case != pairs::CASE && args.common.selects(case))
     {
-        plq(args, &topology, &sizes, &settings, &seats, runner)?;
+        plq(args, &topology, &sizes, &settings, &pinned, runner)?;
     }
     if args.common.selects(pairs::CASE) {
-        pairs::run(&sizes, &settings, &seats, args.common.quick, runner)?;
+        pairs::run(&sizes, &settings, &pinned, args.common.quick, runner)?;
     }
     Ok(())
 }
@@ -112,7 +112,7 @@ fn plq(
     topology: &Topology,
     sizes: &Sizes,
     settings: &Settings,
-    seats: &Seats,
+    pinned: &PinnedThreads,
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
     let data = Data::generate(sizes, runner.progress())?;
@@ -125,7 +125,7 @@ fn plq(
             sizes,
             data: &data,
             engines: &engines,
-            seats,
+            pinned,
         };
         lab.run(&wants, runner)?;
         unavailable_misses(&wants, &lab, &no_counts(&topology.pmu.missing), runner);
@@ -133,7 +133,7 @@ fn plq(
             sizes,
             data: &data,
             engines: &engines,
-            seats,
+            pinned,
             topology,
             cpus: &cpus,
             quick: args.common.quick,
@@ -167,7 +167,7 @@ fn plq(
             sizes,
             data: &data,
             engines: &engines,
-            seats,
+            pinned,
             topology,
             cpus: &cpus,
             quick: args.common.quick,

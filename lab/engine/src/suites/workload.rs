@@ -273,11 +273,11 @@ fn run_pass(
 ) -> Result<(), BenchError> {
     let runtime = runtime(pass.partitions)?;
     let workload = pass.workload;
-    let mut ratios: Vec<(&str, f64)> = Vec::new();
+    let mut gains = Vec::new();
     for query in &workload.queries {
         let case = pass.case(query);
         if !args.common.selects(&case) {
-            ratios.extend(recorded_ratio(&args.common, &case).map(|ratio| (query.as_str(), ratio)));
+            gains.extend(of_query(query, recorded_ratios(&args.common, &case)));
             continue;
         }
         let sql = (workload.sql)(pass.scale_factor, query)?;
@@ -321,7 +321,7 @@ fn run_pass(
                 .optional(),
             );
         }
-        let ratio = runner.compare(Comparison {
+        let ratios = runner.compare(Comparison {
             suite: workload.suite.name(),
             case: &case,
             parameters: parameters.clone(),
@@ -333,57 +333,64 @@ fn run_pass(
             expected,
             sides,
         });
-        ratios.extend(ratio.map(|ratio| (query.as_str(), ratio)));
+        gains.extend(of_query(query, ratios));
         let suite = workload.suite.name();
         planning::emit(suite, &case, &sql, engines, &parameters, &runtime, runner)?;
         runner.cases_are_finished();
     }
-    emit_means(pass, args, &ratios, runner);
+    emit_means(pass, args, &gains, runner);
     Ok(())
 }
 
-/// The ratio of a case that ran before.
-fn recorded_ratio(common: &Common, case: &str) -> Option<f64> {
-    let mut rows = common.recorded.iter().filter(|row| row.case == case);
-    let ratio = rows.find(|row| row.metric == "ratio" && row.parameter("control").is_none());
-    ratio.and_then(Row::median)
+/// How many times as fast as some side corun ran a query.
+struct Gain<'q> {
+    versus: String,
+    query: &'q str,
+    ratio: f64,
 }
 
-/// Rows `geomean_all` and `geomean_join_heavy`: smallest, geometric mean (as `median`) and largest ratio.
+fn of_query(query: &str, ratios: Vec<(String, f64)>) -> impl Iterator<Item = Gain<'_>> {
+    let gain = move |(versus, ratio)| Gain { versus, query, ratio };
+    ratios.into_iter().map(gain)
+}
+
+/// The ratios of a case that ran before.
+fn recorded_ratios(common: &Common, case: &str) -> Vec<(String, f64)> {
+    let rows = common.recorded.iter().filter(|row| row.case == case);
+    let ratios = rows.filter(|row| row.metric == "ratio" && row.parameter("control").is_none());
+    ratios
+        .filter_map(|row| Some((row.versus.clone()?, row.median()?)))
+        .collect()
+}
+
+/// Rows `geomean_all` and `geomean_join_heavy`, against each side: smallest, geometric mean (as `median`) and largest ratio.
 ///
 /// Only for complete passes: the mean of a selection says nothing about the workload.
-fn emit_means(pass: &Pass<'_>, args: &WorkloadArgs, ratios: &[(&str, f64)], runner: &mut Runner<'_>) {
-    if args.common.case.is_some() || ratios.len() != pass.workload.queries.len() {
-        return;
-    }
-    let all: Vec<f64> = ratios.iter().map(|(_, ratio)| *ratio).collect();
-    let heavy = |query: &str| pass.workload.join_heavy.contains(&query);
-    let joins: Vec<f64> = ratios
-        .iter()
-        .filter(|(query, _)| heavy(query))
-        .map(|(_, ratio)| *ratio)
-        .collect();
-    for (name, values) in [("geomean_all", all), ("geomean_join_heavy", joins)] {
-        let (Some(spread), Some(mean)) = (Spread::of(&values), geometric_mean(&values)) else {
+fn emit_means(pass: &Pass<'_>, args: &WorkloadArgs, gains: &[Gain<'_>], runner: &mut Runner<'_>) {
+    for versus in [DATAFUSION, duckdb::NAME] {
+        let gains: Vec<&Gain<'_>> = gains.iter().filter(|gain| gain.versus == versus).collect();
+        if args.common.case.is_some() || gains.len() != pass.workload.queries.len() {
             continue;
-        };
-        let spread = Spread {
-            median: mean,
-            ..spread
-        };
-        let row = Row::measured(
-            pass.workload.suite.name(),
-            &pass.case(name),
-            "ratio",
-            "x",
-            spread,
-            true,
-        )
-        .versus(DATAFUSION)
-        .with("engine", CORUN)
-        .with_all(&pass.parameters(name))
-        .with("median_is", "geometric mean over queries");
-        runner.emit(row);
+        }
+        let is_heavy = |gain: &&&Gain<'_>| pass.workload.join_heavy.contains(&gain.query);
+        let all: Vec<f64> = gains.iter().map(|gain| gain.ratio).collect();
+        let joins: Vec<f64> = gains.iter().filter(is_heavy).map(|gain| gain.ratio).collect();
+        for (name, values) in [("geomean_all", all), ("geomean_join_heavy", joins)] {
+            let (Some(spread), Some(mean)) = (Spread::of(&values), geometric_mean(&values)) else {
+                continue;
+            };
+            let spread = Spread {
+                median: mean,
+                ..spread
+            };
+            let suite = pass.workload.suite.name();
+            let row = Row::measured(suite, &pass.case(name), "ratio", "x", spread, true)
+                .versus(versus)
+                .with("engine", CORUN)
+                .with_all(&pass.parameters(name))
+                .with("median_is", "geometric mean over queries");
+            runner.emit(row);
+        }
     }
 }
 

@@ -43,11 +43,11 @@ fn every_side_runs_and_every_answer_is_right() {
     }
     assert_eq!(result.turns.len(), 2 * Side::ALL.len());
     for turn in &result.turns {
-        assert!(turn.transactions.committed() > 0, "{:?}", turn.transactions);
+        assert!(turn.more.outcome.committed() > 0, "{:?}", turn.more.outcome);
         let analysts = if matches!(turn.side, Alone | Teams) { 0 } else { 2 };
-        assert_eq!(turn.transactions.teams.is_some(), turn.side == Teams);
-        assert_eq!(turn.analysts.len(), analysts);
-        assert!(turn.analysts.iter().all(|analyst| !analyst.executions.is_empty()));
+        assert_eq!(turn.more.outcome.teams.is_some(), turn.side == Teams);
+        assert_eq!(turn.clients.len(), analysts);
+        assert!(turn.clients.iter().all(|analyst| !analyst.executions.is_empty()));
     }
     let part = rows(&result);
     assert_eq!(part.wrong, Vec::<String>::new());

@@ -247,6 +247,7 @@ pub fn played_by(
             class: classes[kind],
             footprint: footprints[kind],
             expected_ns: Some(matrix.alone[kind] * NANOSECONDS),
+            parts: 0,
         };
         scheduler.borrow_mut().arrive(0, query).ok()?;
     }

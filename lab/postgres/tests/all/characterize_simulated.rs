@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::skipped::skipped;
 use corun_model::progress::Silent;
 use corun_model::topology::Topology;
 use lab_core::row::{Label, Row};
@@ -70,12 +71,8 @@ fn options(scratch: &Path) -> Options {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 fn a_real_backend_is_simulated() {
-    let Ok(programs) = Programs::find() else {
-        eprintln!("skipped: PostgreSQL is not installed");
-        return;
-    };
+    let programs = Programs::find().expect("PostgreSQL");
     let fixture = PgFixture::new("simulated", programs.clone(), None).expect("a place for servers");
     let running = fixture.cluster("server", &Profile::default()).expect("a server");
     let (data, account) = (running.address.folder.join("data"), fixture.account);
@@ -98,8 +95,7 @@ fn a_real_backend_is_simulated() {
     let rows = match simulated(&statements(), &options(scratch)) {
         Ok(rows) => rows,
         Err(error) if error.to_string().contains("valgrind is not installed") => {
-            eprintln!("skipped: {error}");
-            return;
+            return skipped(error);
         }
         Err(error) => panic!("{error}"),
     };

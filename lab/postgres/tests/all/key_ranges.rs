@@ -16,12 +16,12 @@ use corun_workloads::driver::{Measure, RunOptions, TpccWorkload, compare_tpcc, r
 use corun_workloads::tpcc::{self, KV_TABLES, KvTpcc, Mix, Scale};
 use lab_postgres::suites::key_ranges::KeyRangesArgs;
 
-/// A server on a fixture of its own; `None` where PostgreSQL is not installed.
-fn server() -> Option<(Cluster, PgFixture)> {
-    let programs = Programs::find().ok()?;
+/// A server on a fixture of its own.
+fn server() -> (Cluster, PgFixture) {
+    let programs = Programs::find().expect("PostgreSQL");
     let fixture = PgFixture::new("caric", programs, None).expect("a place for servers");
     let server = fixture.cluster("server", &Profile::default()).expect("it starts");
-    Some((server, fixture))
+    (server, fixture)
 }
 
 fn rows_of(case: &str) -> Vec<Row> {
@@ -38,7 +38,7 @@ fn rows_of(case: &str) -> Vec<Row> {
 
 #[test]
 fn every_interaction_runs_and_is_answered_the_same_twice() {
-    let Some((server, fixture)) = server() else { return };
+    let (server, fixture) = server();
     let scale = tpcw::Scale::QUICK;
     tpcw::load(&server.address, scale, &Silent).expect("loaded");
     let mut client = server.client().expect("a session");
@@ -73,9 +73,7 @@ fn every_interaction_runs_and_is_answered_the_same_twice() {
 
 #[test]
 fn postgres_answers_tpcc_as_the_naive_engine_does() {
-    let Some((server, _fixture)) = server() else {
-        return;
-    };
+    let (server, _fixture) = server();
     let scale = Scale::hundredth(2);
     let postgres = Server::at(&server.address);
     postgres.create().expect("tables");
@@ -105,12 +103,6 @@ fn postgres_answers_tpcc_as_the_naive_engine_does() {
 fn the_server_is_measured_and_nothing_is_left_of_it() {
     for case in ["tpcw_c4", "best_seller_c1", "tpcc_c4", "point_fit_c4"] {
         let rows = rows_of(case);
-        if rows
-            .iter()
-            .any(|row| row.text("reason").contains("no PostgreSQL"))
-        {
-            return;
-        }
         let direct: Vec<&Row> = rows.iter().filter(|row| row.text("side") == "direct").collect();
         assert!(
             direct.iter().any(|row| row.metric == "tps")
@@ -145,12 +137,6 @@ fn the_server_is_measured_and_nothing_is_left_of_it() {
 #[test]
 fn copies_start_with_and_without_limits() {
     let rows = rows_of("replicas_");
-    if rows
-        .iter()
-        .any(|row| row.text("reason").contains("no PostgreSQL"))
-    {
-        return;
-    }
     for dispatch in ["round_robin", "range_replica"] {
         let row = rows.iter().find(|row| row.text("dispatch") == dispatch);
         let row = row.unwrap_or_else(|| panic!("no row of {dispatch}"));

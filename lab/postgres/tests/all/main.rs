@@ -5,3 +5,5 @@ mod heavy_queue_simulated;
 mod interference;
 mod key_ranges;
 mod pooler;
+#[path = "../../../../crates/machine/tests/all/skipped.rs"]
+mod skipped;

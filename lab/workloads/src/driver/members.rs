@@ -118,14 +118,14 @@ struct Here {
 }
 
 /// One client among those of its worker.
-struct Seat<'h> {
+struct Member<'h> {
     here: &'h Here,
     turn: Turn,
     /// Where members run one after the other: since when this one has.
     since: Cell<Option<Instant>>,
 }
 
-impl Place for Seat<'_> {
+impl Place for Member<'_> {
     fn enter(&self) {
         self.here.turns.enter(&self.turn);
     }
@@ -172,12 +172,12 @@ impl Here {
             Ok(made) => {
                 let mut work = work.borrow_mut();
                 let work = work.insert(made).as_mut();
-                let seat = Seat {
+                let member = Member {
                     here: self,
                     turn: Turn::default(),
                     since: Cell::new(None),
                 };
-                catch_unwind(AssertUnwindSafe(|| run_client(shared, client, work, &seat))).map(Ok)
+                catch_unwind(AssertUnwindSafe(|| run_client(shared, client, work, &member))).map(Ok)
             }
             Err(error) => Ok(Err(RunError::Client { client, error })),
         });

@@ -24,6 +24,9 @@ impl Scheduler {
         if oldest.overtaken >= self.config.overtakes_max {
             return Some((0, self.best_domain(&oldest.query, &seats), Why::Aged));
         }
+        if let Some((at, domain)) = self.sharing(&seats) {
+            return Some((at, domain.unwrap_or(emptiest.domain), Why::Shares));
+        }
         if self.tries_another_order() {
             return Some((0, emptiest.domain, Why::Trial));
         }
@@ -31,6 +34,29 @@ impl Scheduler {
             return self.pick_by_cost(&seats);
         }
         self.pick_by_queue(&seats)
+    }
+
+    /// The oldest that shares a part with a query that runs, and the domain of that one if there is room.
+    fn sharing(&self, seats: &[Seats]) -> Option<(usize, Option<usize>)> {
+        let room = |domain: usize| seats.iter().any(|seats| seats.domain == domain);
+        let running = self.running.iter().map(|run| (run.query.parts, Some(run.domain)));
+        let bypassing = self
+            .bypassing
+            .iter()
+            .map(|bypassing| (bypassing.query.parts, None));
+        let about: Vec<(u64, Option<usize>)> = running.chain(bypassing).collect();
+        self.waiting.iter().enumerate().find_map(|(at, waiting)| {
+            let mut with = about
+                .iter()
+                .filter(|(parts, _)| parts & waiting.query.parts != 0)
+                .peekable();
+            with.peek()?;
+            Some((
+                at,
+                with.filter_map(|(_, domain)| *domain)
+                    .find(|domain| room(*domain)),
+            ))
+        })
     }
 
     /// `sls` and `mls`: the domain and queue with the least conflict. Of equal ones, the emptier domain and the queue whose

@@ -39,6 +39,8 @@
 //! - **Same events, same schedule.** Nothing here is random, and time is what it is told.
 //! - **Nothing stays behind.** A query that finished or left is in no list; what remains of it is what its run taught.
 //!
+//! Under every policy but `fifo` a query that reads what another is making ([`Query::parts`]) goes before those that merely do no harm.
+//!
 //! When a rule cannot be kept without an idle core, or against an aged query, it gives way: `sls` starts a query beside the
 //! other kind only if none of the kind that fits waits; `mls` one beside its own kind only if none of the other waits.
 //!

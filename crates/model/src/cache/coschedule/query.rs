@@ -26,6 +26,9 @@ pub struct Query {
     pub footprint: Footprint,
     /// Nanoseconds the host expects it to run. Only asked while the statement's own runs have taught nothing better.
     pub expected_ns: Option<f64>,
+    /// What its plan makes or reads that other queries can read meanwhile, as one bit a part; the host chooses which. Two parts with
+    /// the same bit cost a better order, nothing else.
+    pub parts: u64,
 }
 
 /// What became of an arrival.
@@ -77,6 +80,8 @@ pub enum Why {
     Learned,
     /// It came first, and `auto` wanted to see what happens.
     Trial,
+    /// It reads what a query that runs is making: who shares work is better company than who does no harm.
+    Shares,
 }
 
 impl fmt::Display for Why {
@@ -89,6 +94,7 @@ impl fmt::Display for Why {
             Why::OtherQueue => "beside the other queue",
             Why::Learned => "least learnt slow-down",
             Why::Trial => "oldest, to learn from",
+            Why::Shares => "reads what another makes",
         })
     }
 }

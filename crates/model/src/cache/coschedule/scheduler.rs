@@ -28,7 +28,7 @@ pub struct Scheduler {
     pub(super) waiting: Vec<Waiting>,
     /// In order of start.
     pub(super) running: Vec<Running>,
-    bypassing: Vec<Bypassing>,
+    pub(super) bypassing: Vec<Bypassing>,
     /// Queries started so far.
     starts: u64,
 }

@@ -76,6 +76,7 @@ mod tests {
             class: scheduler.slowdowns().class_of(Locality::Strong),
             footprint: Footprint::Streams,
             expected_ns,
+            parts: 0,
         };
         scheduler.arrive(0, query).expect("it may come");
         scheduler.dispatch();

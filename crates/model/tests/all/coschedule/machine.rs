@@ -236,6 +236,7 @@ impl Machine {
             class,
             footprint: job.footprint,
             expected_ns: None,
+            parts: 0,
         };
         let admission = self.scheduler.arrive(now_ns, query).expect("room");
         let Admission::Queued { starts_before_max } = admission else {

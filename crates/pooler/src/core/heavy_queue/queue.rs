@@ -235,6 +235,7 @@ impl HeavyQueue {
                 class: queue_state.scheduler.slowdowns().class_of(locality),
                 footprint: candidate.footprint,
                 expected_ns: newcomer.expected_ns,
+                parts: 0,
             };
             if queue_state.scheduler.arrive(now_ns, query).is_err() {
                 // Full: nobody waits for a hint.

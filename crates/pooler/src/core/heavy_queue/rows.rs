@@ -6,7 +6,7 @@ use corun_model::cache::coschedule::Why;
 
 use crate::admin::HeavyQueueTotals;
 
-/// Reasons to start, in the order they are counted, with their names for metrics.
+/// Reasons to start, in the order they are counted, with their names for metrics. Servers share no work between queries.
 const REASONS: [(Why, &str); 7] = [
     (Why::Oldest, "oldest"),
     (Why::Aged, "aged"),

@@ -19,7 +19,7 @@ use crate::memory_latency::contest::{Entrant, Held, Standing, hold};
 use crate::memory_latency::counted::{Census, Count};
 use crate::memory_latency::keys::{AUTO, Keys, Stand};
 use crate::memory_latency::subject::{How, Subject};
-use crate::memory_latency::threads::Seats;
+use crate::memory_latency::threads::PinnedPair;
 use lab_core::error::BenchError;
 use lab_core::row::Value;
 use lab_core::run::{Runner, Sample, Side};
@@ -47,7 +47,7 @@ pub type Shared<'s> = RefCell<&'s mut dyn Subject>;
 pub struct Lab<'a> {
     pub args: &'a MemoryLatencyArgs,
     pub topology: Topology,
-    seats: Seats,
+    cpus: PinnedPair,
     host: Host,
     calibration: Option<Calibration>,
 }
@@ -65,16 +65,16 @@ impl<'a> Lab<'a> {
             l2: topology.cache_bytes(2).unwrap_or(L2_FALLBACK),
             siblings: pair.relation == Placement::Siblings,
         };
-        let seats = Seats::take(pair)?;
+        let cpus = PinnedPair::take(pair)?;
         let calibration = if args.common.quick {
             None
         } else {
-            Some(calibrated(&topology, &host, &seats, runner)?)
+            Some(calibrated(&topology, &host, &cpus, runner)?)
         };
         Ok(Lab {
             args,
             topology,
-            seats,
+            cpus,
             host,
             calibration,
         })
@@ -82,7 +82,7 @@ impl<'a> Lab<'a> {
 
     /// The CPUs in use.
     pub fn pair(&self) -> Pair {
-        self.seats.pair()
+        self.cpus.pair()
     }
 
     /// What [`choose`] says for a subject on so many threads.
@@ -102,9 +102,9 @@ impl<'a> Lab<'a> {
     /// Runs the whole stream once. Two independent inputs are twice the work, so their time counts half.
     pub fn sample(&self, subject: &Shared<'_>, mode: Mode, helper: HelperKind) -> Result<Sample, BenchError> {
         let mut subject = subject.borrow_mut();
-        let seating = self.seats.seating();
+        let pinning = self.cpus.pinning();
         let options = Options {
-            place: &seating,
+            place: &pinning,
             helper,
             ..Options::default()
         };
@@ -148,7 +148,7 @@ impl<'a> Lab<'a> {
     /// # Errors
     /// When one was not.
     pub fn checked(&self, elapsed: Duration, answer: String) -> Result<Sample, BenchError> {
-        if self.seats.was_refused() {
+        if self.cpus.was_refused() {
             return Err(BenchError::Machine(
                 "a thread could not be pinned to its CPU".to_string(),
             ));
@@ -160,9 +160,9 @@ impl<'a> Lab<'a> {
         })
     }
 
-    /// The seats, for runs that are put together elsewhere.
-    pub fn seats(&self) -> &Seats {
-        &self.seats
+    /// The pair of CPUs, for runs that are put together elsewhere.
+    pub fn cpus(&self) -> &PinnedPair {
+        &self.cpus
     }
 
     /// An entrant that runs a subject in a mode.
@@ -230,7 +230,7 @@ const LARGEST: Bytes = Bytes::mib(512);
 fn calibrated(
     topology: &Topology,
     host: &Host,
-    seats: &Seats,
+    cpus: &PinnedPair,
     runner: &Runner<'_>,
 ) -> Result<Calibration, BenchError> {
     let path = calibration::default_path();
@@ -242,9 +242,9 @@ fn calibrated(
     {
         return Ok(kept);
     }
-    let seating = seats.seating();
+    let pinning = cpus.pinning();
     let options = Options {
-        place: &seating,
+        place: &pinning,
         ..Options::default()
     };
     let scope = Scope {

@@ -78,9 +78,9 @@ impl Both<'_> {
         let (index_tuples, hash_tuples) = (self.index.tuples(), self.hash.tuples());
         let (index, pairs) = self.index.parts(0..index_tuples)?;
         let (hash, rows) = self.hash.parts(0..hash_tuples)?;
-        let seating = lab.seats().seating();
+        let pinning = lab.cpus().pinning();
         let options = Options {
-            place: &seating,
+            place: &pinning,
             ..Options::default()
         };
         let (pairs, rows) = (pairs.whole(), rows.whole());
@@ -115,9 +115,9 @@ impl Both<'_> {
 
     /// One after the other, each in its mode.
     fn in_turn(&mut self, lab: &Lab<'_>, modes: (Mode, Mode), counts: Counts) -> Result<Sample, BenchError> {
-        let seating = lab.seats().seating();
+        let pinning = lab.cpus().pinning();
         let options = Options {
-            place: &seating,
+            place: &pinning,
             helper: HelperKind::Loads,
             ..Options::default()
         };

@@ -136,7 +136,7 @@ fn direct(lab: &Lab<'_>, join: &mut IndexedPairs<'_, false>, runner: &mut Runner
             ],
             side: Side::new(&name, move || {
                 let mut join = shared.borrow_mut();
-                let ran = join.direct(window, &lab.seats().seating())?;
+                let ran = join.direct(window, &lab.cpus().pinning())?;
                 lab.checked(ran.elapsed, join.verdict(&ran.answers, 0..tuples))
             }),
         }

@@ -21,19 +21,17 @@ use tokio::runtime::Runtime;
 use super::Side;
 use super::statements::Statement;
 use crate::demo::drive::{ClientRun, Draw, clients};
-use crate::demo::schedule::seats;
+use crate::demo::schedule::roles;
+use crate::demo::turns;
 
-/// What happened on one side of a round.
+/// One turn of the live part: its clients analyse; there are none where transactions run alone.
+pub type Turn = turns::Turn<Side, Transactions>;
+
+/// What ran beside the analytic clients.
 #[derive(Debug, Clone)]
-pub struct Turn {
-    /// How transactions ran, and who analysed.
-    pub side: Side,
-    /// The round, from 0.
-    pub round: usize,
+pub struct Transactions {
     /// The transactions.
-    pub transactions: Outcome,
-    /// The analytic clients; none where transactions run alone.
-    pub analysts: Vec<ClientRun>,
+    pub outcome: Outcome,
     /// Consistency conditions that did not hold when all had stopped.
     pub violations: Vec<String>,
 }
@@ -88,9 +86,9 @@ async fn analyse(
     };
     let (engine, statements, draw) = (analysis.engine, analysis.statements, analysis.draw);
     let all: Vec<usize> = (0..statements.len()).collect();
-    let seats = seats(analysis.clients, 0)
+    let roles = roles(analysis.clients, 0)
         .into_iter()
-        .map(|seat| (seat, all.clone()));
+        .map(|role| (role, all.clone()));
     let ask = move |number: usize| {
         let (engine, statements) = (engine.clone(), Arc::clone(&statements));
         async move {
@@ -100,5 +98,5 @@ async fn analyse(
             Ok::<_, EngineError>((begin.elapsed(), statement.judge(&answer)))
         }
     };
-    clients(seats, draw, time, ask, progress).await
+    clients(roles, draw, time, ask, progress).await
 }

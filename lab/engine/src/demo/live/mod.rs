@@ -35,7 +35,7 @@ use tokio::runtime::Runtime;
 use crate::demo::drive::{Draw, steps};
 use corun_model::progress::Progress;
 use corun_workloads::answers::fingerprint;
-use drive::{Analysis, Turn};
+use drive::{Analysis, Transactions, Turn};
 use lab_core::error::BenchError;
 use lab_core::order;
 use statements::{Statement, statements};
@@ -284,16 +284,17 @@ impl Live {
             ..RunOptions::default()
         };
         progress.begin(what, steps(time));
-        let (transactions, analysts) =
-            drive::turn(&self.runtime, tpcc, &workload, &run, time, analysis, progress)?;
+        let (outcome, clients) = drive::turn(&self.runtime, tpcc, &workload, &run, time, analysis, progress)?;
         progress.begin(&format!("{what} is checked"), 0);
         let violations = tpcc::check(tpcc, self.scale).map_err(BenchError::store)?;
         Ok(Turn {
             side,
             round,
-            transactions,
-            analysts,
-            violations: violations.iter().map(ToString::to_string).collect(),
+            clients,
+            more: Transactions {
+                outcome,
+                violations: violations.iter().map(ToString::to_string).collect(),
+            },
         })
     }
 

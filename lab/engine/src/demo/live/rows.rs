@@ -7,12 +7,11 @@ use corun_workloads::driver::Histogram;
 use lab_core::row::Value;
 use lab_core::stats::Spread;
 
-use super::drive::Turn;
+use super::drive::Transactions;
 use super::{LiveResult, Side};
-use crate::demo::drive::ClientRun;
 use crate::demo::mix::Class;
 use crate::demo::part::{Part, Subject, of_many};
-use crate::demo::turns::{self, Turns, control, ratios};
+use crate::demo::turns::{Turns, control, ratios};
 
 const TRANSACTIONS: &str = "live_transactions";
 const ANALYTIC: &str = "live_analytic";
@@ -20,29 +19,13 @@ const ANALYTIC: &str = "live_analytic";
 /// The kind of transaction whose latency is shown.
 const NEW_ORDER: &str = "new_order";
 
-impl turns::Turn for Turn {
-    type Side = Side;
-
-    fn side(&self) -> Side {
-        self.side
-    }
-
-    fn round(&self) -> usize {
-        self.round
-    }
-
-    fn clients(&self) -> &[ClientRun] {
-        &self.analysts
-    }
-}
-
 /// The rows of a run.
 pub fn rows(result: &LiveResult) -> Part {
     let turns = Turns(&result.turns);
     let options = &result.options;
     let mut wrong = turns.wrong();
     wrong.extend(result.closing.wrong.iter().cloned());
-    wrong.extend(result.turns.iter().flat_map(|turn| turn.violations.clone()));
+    wrong.extend(result.turns.iter().flat_map(|turn| turn.more.violations.clone()));
     let ran = [
         ("rounds", Value::from(options.rounds)),
         ("seed", Value::from(options.seed)),
@@ -77,18 +60,18 @@ pub fn rows(result: &LiveResult) -> Part {
     part
 }
 
-fn transaction_rows(turns: &Turns<'_, Turn>, side: Side, part: &mut Part) {
+fn transaction_rows(turns: &Turns<'_, Side, Transactions>, side: Side, part: &mut Part) {
     let keys = [("engine", side.engine()), ("teams", side.teams().as_str())];
     let subject = Subject::new(TRANSACTIONS, &keys);
-    let new_orders = |side| turns.by_round(side, |turn| turn.transactions.new_orders_per_min);
+    let new_orders = |side| turns.by_round(side, |turn| turn.more.outcome.new_orders_per_min);
     let mine = new_orders(side);
     let mut latencies = Histogram::default();
-    let kinds = turns.of(side).flat_map(|turn| &turn.transactions.kinds);
+    let kinds = turns.of(side).flat_map(|turn| &turn.more.outcome.kinds);
     for kind in kinds.filter(|kind| kind.kind == NEW_ORDER) {
         latencies.merge(&kind.latencies);
     }
-    let tps = turns.by_round(side, |turn| turn.transactions.tps);
-    let retries = turns.by_round(side, |turn| turn.transactions.retried() as f64);
+    let tps = turns.by_round(side, |turn| turn.more.outcome.tps);
+    let retries = turns.by_round(side, |turn| turn.more.outcome.retried() as f64);
     let timed = usize::try_from(latencies.count()).unwrap_or(usize::MAX);
     let latency = |percent| (timed > 0).then(|| of_many(latencies.percentile_us(percent), timed));
     part.push(&subject, "new_orders_per_min", "1/min", Spread::of(&mine));
@@ -111,7 +94,7 @@ fn transaction_rows(turns: &Turns<'_, Turn>, side: Side, part: &mut Part) {
     part.show_rounds(&subject, "1/min", &mine);
 }
 
-fn analytic_rows(turns: &Turns<'_, Turn>, side: Side, part: &mut Part) {
+fn analytic_rows(turns: &Turns<'_, Side, Transactions>, side: Side, part: &mut Part) {
     let subject = Subject::new(ANALYTIC, &[("engine", side.engine())]);
     part.push_clients(&subject, turns, side, Class::Analytic);
     let rates = |side| turns.rates(side, Class::Analytic);

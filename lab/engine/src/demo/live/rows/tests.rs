@@ -8,7 +8,8 @@ use lab_core::figures;
 use lab_core::row::Row;
 
 use super::*;
-use crate::demo::drive::Execution;
+use crate::demo::drive::{ClientRun, Execution};
+use crate::demo::live::drive::Turn;
 use crate::demo::live::statements::statements;
 use crate::demo::live::{Closing, LiveOptions};
 
@@ -62,7 +63,7 @@ pub(in crate::demo) fn result() -> LiveResult {
     };
     let mut turns = Vec::new();
     for round in 0..3 {
-        for (side, transactions, analysts) in [
+        for (side, outcome, clients) in [
             (Side::Alone, outcome(100, 200), Vec::new()),
             (Side::Teams, outcome(150, 100), Vec::new()),
             (Side::Stock, outcome(80, 400), analysts(50.0)),
@@ -71,9 +72,11 @@ pub(in crate::demo) fn result() -> LiveResult {
             turns.push(Turn {
                 side,
                 round,
-                transactions,
-                analysts,
-                violations: Vec::new(),
+                clients,
+                more: Transactions {
+                    outcome,
+                    violations: Vec::new(),
+                },
             });
         }
     }
@@ -224,10 +227,10 @@ fn the_lead_names_sizes_and_clients() {
 #[test]
 fn whatever_is_wrong_is_kept_and_has_a_card_with_its_texts() {
     let mut result = result();
-    result.turns[2].analysts[0]
+    result.turns[2].clients[0]
         .wrong
         .push("next_order: a row".to_owned());
-    result.turns[3].violations.push("a condition".to_owned());
+    result.turns[3].more.violations.push("a condition".to_owned());
     result.closing.wrong.push("a closing answer".to_owned());
     assert_eq!(
         rows(&result).wrong,

@@ -1,7 +1,7 @@
-//! Two threads, each pinned to a CPU of its own, that run queries when told: the target's seat and the co-runner's.
+//! Two threads, each pinned to a CPU of its own, that run queries when told: the target's and the co-runner's.
 //!
-//! A query has one partition and its seat a runtime of one thread, so all its work is on its CPU; threads that a build starts
-//! inherit the seat's CPU. A co-runner loops until it is told to stop, and is then dropped where it stands, so that it runs
+//! A query has one partition and its thread a runtime of its own, so all its work is on its CPU; threads that a build starts
+//! inherit it. A co-runner loops until it is told to stop, and is then dropped where it stands, so that it runs
 //! before, during and after the target.
 //!
 //! ```text
@@ -100,7 +100,7 @@ enum Job {
 }
 
 /// A pinned thread with a runtime of its own.
-pub struct Seat {
+pub struct PinnedThread {
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -109,14 +109,14 @@ pub struct Seat {
 pub struct Looping<'s> {
     stop: Arc<Stop>,
     reply: Receiver<Runs>,
-    _seat: &'s Seat,
+    _thread: &'s PinnedThread,
 }
 
 impl Looping<'_> {
     /// Ends the loop; what ended of it.
     ///
     /// # Errors
-    /// When the seat's thread is gone.
+    /// When the thread is gone.
     pub fn finish(self) -> Result<Runs, BenchError> {
         self.stop.tell();
         self.reply.recv().map_err(|_| gone())
@@ -133,16 +133,16 @@ fn gone() -> BenchError {
     BenchError::Data("a query ended its thread: it panicked".to_owned())
 }
 
-impl Seat {
+impl PinnedThread {
     /// Starts the thread on its CPU.
     ///
     /// # Errors
     /// When the kernel refuses the CPU, or the thread.
-    pub fn take(cpu: CpuId) -> Result<Seat, BenchError> {
+    pub fn take(cpu: CpuId) -> Result<PinnedThread, BenchError> {
         let (jobs, inbox) = channel();
         let (ready, outcome) = sync_channel(1);
         let thread = std::thread::Builder::new()
-            .name(format!("seat-{cpu}"))
+            .name(format!("query-{cpu}"))
             .spawn(move || {
                 let pinned = pin(cpu).map_err(BenchError::machine);
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -153,13 +153,13 @@ impl Seat {
                         let _ = ready.send(Ok(()));
                         serve(&runtime, &inbox);
                     }
-                    // The seat's owner hears of it and gives up.
+                    // The thread's owner hears of it and gives up.
                     Err(error) => drop(ready.send(Err(error))),
                 }
             })
             .map_err(|source| BenchError::io("could not start a query's thread", source))?;
         outcome.recv().map_err(|_| gone())??;
-        Ok(Seat {
+        Ok(PinnedThread {
             jobs: Some(jobs),
             thread: Some(thread),
         })
@@ -173,7 +173,7 @@ impl Seat {
     /// Runs a query so many times, at least once, and waits for it.
     ///
     /// # Errors
-    /// When the seat's thread is gone; a failing query is in [`Runs::failed`].
+    /// When the thread is gone; a failing query is in [`Runs::failed`].
     pub fn time(&self, query: &Query, runs: usize) -> Result<Runs, BenchError> {
         let (reply, answer) = sync_channel(1);
         self.send(Job::Times {
@@ -187,7 +187,7 @@ impl Seat {
     /// Runs a query again and again until the result is finished or dropped; returns once it runs.
     ///
     /// # Errors
-    /// When the seat's thread is gone.
+    /// When the thread is gone.
     pub fn start(&self, query: &Query) -> Result<Looping<'_>, BenchError> {
         let (reply, answer) = sync_channel(1);
         let (started, under_way) = sync_channel(1);
@@ -202,12 +202,12 @@ impl Seat {
         Ok(Looping {
             stop,
             reply: answer,
-            _seat: self,
+            _thread: self,
         })
     }
 }
 
-impl Drop for Seat {
+impl Drop for PinnedThread {
     fn drop(&mut self) {
         drop(self.jobs.take());
         if let Some(thread) = self.thread.take() {
@@ -260,23 +260,23 @@ async fn until_told(query: &Query, stop: &Stop) -> Runs {
     done
 }
 
-/// Both seats of a machine.
-pub struct Seats {
+/// Both pinned of a machine.
+pub struct PinnedThreads {
     /// Where targets run.
-    pub target: Seat,
+    pub target: PinnedThread,
     /// Where co-runners run.
-    pub corunner: Seat,
+    pub corunner: PinnedThread,
 }
 
-impl Seats {
+impl PinnedThreads {
     /// Starts a thread on each CPU of a pair.
     ///
     /// # Errors
     /// When one cannot be had.
-    pub fn take(pair: Pair) -> Result<Seats, BenchError> {
-        Ok(Seats {
-            target: Seat::take(pair.main)?,
-            corunner: Seat::take(pair.partner)?,
+    pub fn take(pair: Pair) -> Result<PinnedThreads, BenchError> {
+        Ok(PinnedThreads {
+            target: PinnedThread::take(pair.main)?,
+            corunner: PinnedThread::take(pair.partner)?,
         })
     }
 }
@@ -301,34 +301,34 @@ mod tests {
         }
     }
 
-    fn seat() -> Seat {
+    fn thread() -> PinnedThread {
         let cpu = corun_topology::affinity::allowed_cpus().expect("an affinity mask")[0];
-        Seat::take(cpu).expect("an allowed CPU")
+        PinnedThread::take(cpu).expect("an allowed CPU")
     }
 
     #[test]
     fn runs_are_counted_and_checked() {
-        let seat = seat();
-        let right = seat.time(&query("select 1 + 1", "2"), 3).expect("a thread");
+        let thread = thread();
+        let right = thread.time(&query("select 1 + 1", "2"), 3).expect("a thread");
         assert_eq!((right.runs, right.wrong.as_deref()), (3, None));
         assert!(right.seconds().is_some());
-        let wrong = seat.time(&query("select 1 + 1", "3"), 2).expect("a thread");
+        let wrong = thread.time(&query("select 1 + 1", "3"), 2).expect("a thread");
         assert!(wrong.wrong.is_some());
-        let failed = seat.time(&query("select x", ""), 2).expect("a thread");
+        let failed = thread.time(&query("select x", ""), 2).expect("a thread");
         assert!(failed.failed.is_some() && failed.seconds().is_none());
     }
 
     #[test]
     fn a_loop_runs_until_it_is_told_and_the_seat_serves_on() {
-        let seat = seat();
+        let thread = thread();
         let looped = query("select count(*) from generate_series(1, 100000)", "100000");
-        let looping = seat.start(&looped).expect("a thread");
+        let looping = thread.start(&looped).expect("a thread");
         std::thread::sleep(Duration::from_millis(200));
         let runs = looping.finish().expect("a thread");
         assert!(runs.failed.is_none() && runs.wrong.is_none(), "{runs:?}");
-        drop(seat.start(&looped).expect("a thread"));
+        drop(thread.start(&looped).expect("a thread"));
         assert_eq!(
-            seat.time(&query("select 7", "7"), 1).expect("a thread").runs,
+            thread.time(&query("select 7", "7"), 1).expect("a thread").runs,
             1,
             "the dropped loop ended"
         );
@@ -336,6 +336,6 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_not_there_is_an_error() {
-        assert!(Seat::take(CpuId(60_000)).is_err());
+        assert!(PinnedThread::take(CpuId(60_000)).is_err());
     }
 }

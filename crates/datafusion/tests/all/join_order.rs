@@ -1,0 +1,111 @@
+//! Joins in another order give the same rows, and only where it pays.
+
+use crate::common::{engine, lines};
+use corun_datafusion::{Engine, Joins};
+use std::path::Path;
+
+/// Sales and stock of 1,000 items; every day of three years has its week.
+const TABLES: [(&str, &str); 4] = [
+    (
+        "sales",
+        "select value as sale, value * 7 % 1000 as item, value * 13 % 1095 as day, value % 90 as quantity from generate_series(1, 20000)",
+    ),
+    (
+        "stock",
+        "select value % 1000 as item, case when value % 50 = 0 then null else value / 1000 * 7 % 1095 end as day, value % 100 as there, value % 3 as house from generate_series(1, 60000)",
+    ),
+    (
+        "days",
+        "select value as day, value / 7 as week, value / 30 % 12 as month from generate_series(0, 1094)",
+    ),
+    (
+        "houses",
+        "select value as house, 'house ' || value as name from generate_series(0, 2)",
+    ),
+];
+
+async fn written(folder: &Path) {
+    let writer = engine(Joins::Stock, 1, 1024, &[], &[]);
+    for (name, rows) in TABLES {
+        let path = folder.join(format!("{name}.parquet"));
+        let sql = format!("copy ({rows}) to '{}' stored as parquet", path.display());
+        writer.query(&sql).await.unwrap();
+    }
+}
+
+async fn open(folder: &Path, joins: Joins, partitions: usize, settings: &[(&str, &str)]) -> Engine {
+    let engine = engine(joins, partitions, 512, settings, &[]);
+    for (name, _) in TABLES {
+        let path = folder.join(format!("{name}.parquet"));
+        engine.register_path(name, &path).await.unwrap();
+    }
+    engine
+}
+
+const FROM: &str =
+    "from sales join stock on sales.item = stock.item join houses on stock.house = houses.house
+   join days d1 on sales.day = d1.day join days d2 on stock.day = d2.day where d1.week = d2.week";
+
+fn statements() -> Vec<String> {
+    [
+        format!("select count(*), sum(sale), sum(there), min(name) {FROM}"),
+        format!("select sale, name, there, d2.day {FROM} and there < quantity and d1.month = 3"),
+        format!("select count(*) {FROM} and there < quantity and d2.day > d1.day + 2"),
+        format!("select d1.week, count(*), sum(quantity) {FROM} group by d1.week"),
+        format!("select count(*) {FROM}"),
+        format!("select x.n, h.name from (select houses.house as h, count(*) as n {FROM} group by houses.house) x join houses h on x.h = h.house"),
+        "select count(*), sum(quantity) from sales join days on sales.day = days.day join stock on sales.item = stock.item and stock.day = days.day".to_owned(),
+    ]
+    .into()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_are_the_same_in_another_order() {
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path()).await;
+    for partitions in [1, 3] {
+        let stock = open(folder.path(), Joins::Stock, partitions, &[]).await;
+        let corun = open(folder.path(), Joins::Corun, partitions, &[]).await;
+        for sql in statements() {
+            let (want, got) = (stock.query(&sql).await.unwrap(), corun.query(&sql).await.unwrap());
+            assert_eq!(got.schema, want.schema, "{sql}");
+            assert_eq!(lines(&got), lines(&want), "{partitions} partitions: {sql}");
+        }
+    }
+}
+
+/// How many keys the join of the stock has.
+fn keys_of_stock(plan: &str) -> usize {
+    let joins = plan.lines().filter(|line| line.contains("CorunJoinExec"));
+    let keys = joins.filter_map(|line| {
+        let on = line.split("on=[").nth(1)?.split(']').next()?;
+        on.contains("item@").then(|| on.matches("), (").count() + 1)
+    });
+    keys.max().unwrap_or(0)
+}
+
+#[tokio::test]
+async fn the_stock_is_found_by_item_and_day() {
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path()).await;
+    let sql = &statements()[0];
+    let engine = open(folder.path(), Joins::Corun, 2, &[]).await;
+    let plan = engine.explain(sql, false).await.unwrap();
+    assert_eq!(keys_of_stock(&plan), 2, "{plan}");
+    let off = open(folder.path(), Joins::Corun, 2, &[("corun.join_order", "false")]).await;
+    let plan = off.explain(sql, false).await.unwrap();
+    assert_eq!(keys_of_stock(&plan), 1, "{plan}");
+}
+
+#[tokio::test]
+async fn without_known_values_the_order_stays() {
+    let engine = engine(Joins::Corun, 2, 8192, &[], &[]);
+    for (name, rows) in TABLES {
+        engine
+            .query(&format!("create table {name} as {rows}"))
+            .await
+            .unwrap();
+    }
+    let plan = engine.explain(&statements()[0], false).await.unwrap();
+    assert_eq!(keys_of_stock(&plan), 1, "{plan}");
+}
