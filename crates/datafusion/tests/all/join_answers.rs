@@ -64,7 +64,20 @@ async fn compare(
                     lines(&want),
                     "{statement}\npartitions {partitions}, batch {batch_size}, {settings:?}"
                 );
-                assert_eq!(got.schema, want.schema, "{statement}");
+                // An outer join that became an inner one makes no NULLs.
+                for (got, want) in got.schema.fields().iter().zip(want.schema.fields()) {
+                    assert_eq!(
+                        (got.name(), got.data_type()),
+                        (want.name(), want.data_type()),
+                        "{statement}"
+                    );
+                    assert!(want.is_nullable() || !got.is_nullable(), "{statement}");
+                }
+                assert_eq!(
+                    got.schema.fields().len(),
+                    want.schema.fields().len(),
+                    "{statement}"
+                );
             }
             (Err(want), Err(got)) => assert_eq!(got.primary, want.primary, "{statement}"),
             (want, got) => panic!("{statement}: stock {want:?}, corun {got:?}"),
