@@ -1,6 +1,7 @@
 //! Co-scheduling on a simulated machine: the promises of `corun_model::cache::coschedule` under random, adversarial and the paper's own mixes.
 
 mod machine;
+mod sharing;
 
 use corun_model::cache::coschedule::{
     Admission, Config, Policy, PolicyName, Query, QueryId, ScheduleError, Scheduler, Why,
@@ -390,52 +391,6 @@ fn short_queries_bypass_until_they_are_too_many_and_learnt_times_decide() {
         s.leave(50_000_000, QueryId(4)),
         Err(ScheduleError::Unknown(QueryId(4)))
     );
-}
-
-/// Who reads what another makes goes first, wherever there is room, unless order of arrival was asked for or somebody has waited too long.
-#[test]
-fn queries_that_share_beat_queries_that_do_no_harm() {
-    for (policy, first) in [
-        (PolicyName::Sls, Why::Shares),
-        (PolicyName::Mls, Why::Shares),
-        (PolicyName::Learned, Why::Shares),
-        (PolicyName::Fifo, Why::Oldest),
-    ] {
-        let mut config = config(policy, 2);
-        config.overtakes_max = 1;
-        let mut s = scheduler(config);
-        let tables = Footprint::Tables(Bytes::kib(500));
-        let with = |s: &Scheduler, id, footprint, parts| Query {
-            parts,
-            ..query(s, id, footprint)
-        };
-        s.arrive(0, with(&s, 1, tables, 0b0110)).expect("room");
-        assert_eq!(s.dispatch().len(), 1);
-        s.arrive(0, with(&s, 9, Footprint::Streams, 0)).expect("room");
-        s.dispatch();
-        // Two that would fit as well, then two that share with the first; the other place is free again.
-        for (id, footprint, parts) in [
-            (2, tables, 0b1000),
-            (3, Footprint::Streams, 0),
-            (4, tables, 0b0100),
-            (5, tables, 0b0010),
-        ] {
-            s.arrive(0, with(&s, id, footprint, parts)).expect("room");
-        }
-        s.finish(1000, QueryId(9)).expect("it ran");
-        let start = s.dispatch().remove(0);
-        let wanted = if policy == PolicyName::Fifo {
-            QueryId(2)
-        } else {
-            QueryId(4)
-        };
-        assert_eq!((start.id, start.why), (wanted, first), "{policy}");
-        s.finish(2000, start.id).expect("it ran");
-        let start = s.dispatch().remove(0);
-        if policy != PolicyName::Fifo {
-            assert_eq!((start.id, start.why), (QueryId(2), Why::Aged), "{policy}");
-        }
-    }
 }
 
 /// Strong queries that fit the cache together are let through, as long as nothing else is about.
