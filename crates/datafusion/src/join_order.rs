@@ -5,13 +5,10 @@
 //! [`corun_model::operators::join_order`] decides; where anything is not known, the order stays. It runs before sides are chosen.
 
 use crate::options::{CorunOptions, JoinChoice};
-use crate::sides::estimate;
-use arrow::datatypes::DataType;
+use crate::sides::{self, estimate};
 use corun_model::operators::join_order::{JoinColumn, JoinGraph, JoinTree};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{
-    ColumnStatistics, JoinSide, JoinType, NullEquality, ScalarValue, internal_datafusion_err,
-};
+use datafusion::common::{ColumnStatistics, JoinSide, JoinType, NullEquality, internal_datafusion_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExprRef;
@@ -182,11 +179,7 @@ impl Region {
         }
         let relation = self.relations.len();
         self.relations.push(Arc::clone(plan));
-        let columns = 0..plan.schema().fields().len();
-        (
-            JoinTree::Relation(relation),
-            columns.map(|column| Source { relation, column }).collect(),
-        )
+        (JoinTree::Relation(relation), columns_of(relation, plan))
     }
 
     /// Puts two columns, and all they are equal to, into one class.
@@ -264,6 +257,12 @@ impl Region {
     }
 }
 
+/// All columns of a relation.
+fn columns_of(relation: usize, plan: &Arc<dyn ExecutionPlan>) -> Vec<Source> {
+    let columns = 0..plan.schema().fields().len();
+    columns.map(|column| Source { relation, column }).collect()
+}
+
 /// The join below a projection to some of its columns, and which these are.
 fn columns_of_a_join(plan: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<dyn ExecutionPlan>, Vec<usize>)> {
     let projection = plan.downcast_ref::<ProjectionExec>()?;
@@ -275,15 +274,7 @@ fn columns_of_a_join(plan: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<dyn Executio
 
 /// At most so many different values are in a column of whole numbers.
 fn values(column: &ColumnStatistics) -> Option<f64> {
-    let number = |value: &ScalarValue| match value.cast_to(&DataType::Int64).ok()? {
-        ScalarValue::Int64(number) => number,
-        _ => None,
-    };
-    let (least, largest) = (column.min_value.get_value()?, column.max_value.get_value()?);
-    if !least.data_type().is_integer() {
-        return None;
-    }
-    let range = number(largest)? as f64 - number(least)? as f64 + 1.0;
+    let range = sides::range(column)?;
     let counted = column.distinct_count.get_value().map(|count| *count as f64);
     Some(counted.map_or(range, |count| count.min(range)))
 }
@@ -318,13 +309,7 @@ impl Builder<'_> {
         let (one, other) = match tree {
             JoinTree::Relation(relation) => {
                 let plan = Arc::clone(&self.region.relations[*relation]);
-                let columns = 0..plan.schema().fields().len();
-                let columns = columns
-                    .map(|column| Source {
-                        relation: *relation,
-                        column,
-                    })
-                    .collect();
+                let columns = columns_of(*relation, &plan);
                 return Ok(Some(Joined { plan, columns }));
             }
             JoinTree::Join(one, other) => (one, other),
@@ -368,12 +353,14 @@ impl Builder<'_> {
         ) else {
             return Ok(None);
         };
-        self.join(build_side, probe_side, &keys, filter, needed).map(Some)
+        self.join(build_side, rows(build), probe_side, &keys, filter, needed)
+            .map(Some)
     }
 
     fn join(
         &self,
         build: Joined,
+        build_rows: f64,
         probe: Joined,
         keys: &[(Source, Source)],
         filter: Option<&(JoinFilter, Vec<Source>)>,
@@ -408,15 +395,6 @@ impl Builder<'_> {
             .filter(|index| needed.contains(&all[*index]))
             .collect();
         let columns = kept.iter().map(|index| all[*index]).collect();
-        let few = self.config.optimizer.hash_join_single_partition_threshold_rows as f64;
-        let build_rows = build
-            .columns
-            .iter()
-            .fold(0, |set, source| set | 1 << source.relation);
-        let mode = match self.graph.rows_of(build_rows) <= few {
-            true => PartitionMode::CollectLeft,
-            false => PartitionMode::Partitioned,
-        };
         let join = HashJoinExec::try_new(
             build.plan,
             probe.plan,
@@ -424,7 +402,7 @@ impl Builder<'_> {
             filter,
             &JoinType::Inner,
             Some(kept),
-            mode,
+            sides::mode(build_rows, self.config),
             NullEquality::NullEqualsNothing,
             false,
         )?;

@@ -8,7 +8,7 @@ use crate::options::{CorunOptions, JoinChoice};
 use arrow::datatypes::DataType;
 use corun_model::operators::cardinality::{Cardinality, swap_pays};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{JoinSide, JoinType, ScalarValue};
+use datafusion::common::{ColumnStatistics, JoinSide, JoinType, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
@@ -52,13 +52,7 @@ impl PhysicalOptimizerRule for SmallerBuildSide {
             }
             match (estimate(join.left()), estimate(join.right())) {
                 (Some(build), Some(probe)) if swap_pays(build, probe) => {
-                    let collect_rows = config.optimizer.hash_join_single_partition_threshold_rows as f64;
-                    let mode = if probe.rows <= collect_rows {
-                        PartitionMode::CollectLeft
-                    } else {
-                        PartitionMode::Partitioned
-                    };
-                    Ok(Transformed::yes(join.swap_inputs(mode)?))
+                    Ok(Transformed::yes(join.swap_inputs(mode(probe.rows, config))?))
                 }
                 _ => Ok(Transformed::no(node)),
             }
@@ -118,17 +112,32 @@ fn holds_key(join: &HashJoinExec, side: JoinSide, rows: Cardinality) -> bool {
         return false;
     };
     let statistics = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new());
-    let range = statistics.ok().and_then(|statistics| {
-        let column = statistics.column_statistics.get(column.index())?;
-        let number = |value: Option<&ScalarValue>| match value?.cast_to(&DataType::Int64).ok()? {
-            ScalarValue::Int64(number) => number,
-            _ => None,
-        };
-        let (least, largest) = (column.min_value.get_value(), column.max_value.get_value());
-        let integer = least.is_some_and(|value| value.data_type().is_integer());
-        Some((number(largest)? as f64 - number(least)? as f64 + 1.0, integer))
-    });
-    range.is_some_and(|(range, integer)| integer && rows.may_be_key(range))
+    let range = statistics
+        .ok()
+        .and_then(|statistics| range(statistics.column_statistics.get(column.index())?));
+    range.is_some_and(|range| rows.may_be_key(range))
+}
+
+/// Whole numbers from the least to the largest value of a column; `None` of other columns, and where the values are not known.
+pub(crate) fn range(column: &ColumnStatistics) -> Option<f64> {
+    let number = |value: &ScalarValue| match value.cast_to(&DataType::Int64).ok()? {
+        ScalarValue::Int64(number) => number,
+        _ => None,
+    };
+    let (least, largest) = (column.min_value.get_value()?, column.max_value.get_value()?);
+    if !least.data_type().is_integer() {
+        return None;
+    }
+    Some(number(largest)? as f64 - number(least)? as f64 + 1.0)
+}
+
+/// How a join with so many rows on its build side is distributed.
+pub(crate) fn mode(build_rows: f64, config: &ConfigOptions) -> PartitionMode {
+    if build_rows <= config.optimizer.hash_join_single_partition_threshold_rows as f64 {
+        PartitionMode::CollectLeft
+    } else {
+        PartitionMode::Partitioned
+    }
 }
 
 /// Rows a plan will give; `None` where nothing is known about some input.

@@ -293,7 +293,11 @@ fn finish(
             chunk
         })
         .collect();
-    let mut table = match JoinTable::build(&chunks, &options, threads, cancel) {
+    let built = JoinTable::build(&chunks, &options, threads, cancel).and_then(|mut table| {
+        table.prepare_matches(spec.asks_matches, &options)?;
+        Ok(table)
+    });
+    let mut table = match built {
         Ok(table) => table,
         Err(BuildError::OutOfMemory(_)) => {
             reservation.free();
@@ -304,10 +308,6 @@ fn finish(
     };
     drop(chunks);
     drop(encoded);
-    if table.prepare_matches(spec.asks_matches, &options).is_err() {
-        reservation.free();
-        return Ok(Build::Stock(batches));
-    }
     let kept = table.bytes() + visited_bytes;
     if rows > 0 {
         reservation.shrink(building.saturating_sub(kept));

@@ -12,15 +12,15 @@ const TABLES: [(&str, &str); 4] = [
     ),
     (
         "stock",
-        "select value % 1000 as item, case when value % 50 = 0 then null else value / 1000 * 7 % 1095 end as day, value % 100 as there, value % 3 as house from generate_series(1, 60000)",
+        "select value % 1000 as item, case when value % 50 = 0 then null else value / 1000 * 7 % 1095 end as day, value % 100 as there, value % 3 as depot from generate_series(1, 60000)",
     ),
     (
         "days",
         "select value as day, value / 7 as week, value / 30 % 12 as month from generate_series(0, 1094)",
     ),
     (
-        "houses",
-        "select value as house, 'house ' || value as name from generate_series(0, 2)",
+        "depots",
+        "select value as depot, 'depot ' || value as name from generate_series(0, 2)",
     ),
 ];
 
@@ -43,7 +43,7 @@ async fn open(folder: &Path, joins: Joins, partitions: usize, settings: &[(&str,
 }
 
 const FROM: &str =
-    "from sales join stock on sales.item = stock.item join houses on stock.house = houses.house
+    "from sales join stock on sales.item = stock.item join depots on stock.depot = depots.depot
    join days d1 on sales.day = d1.day join days d2 on stock.day = d2.day where d1.week = d2.week";
 
 fn statements() -> Vec<String> {
@@ -53,7 +53,7 @@ fn statements() -> Vec<String> {
         format!("select count(*) {FROM} and there < quantity and d2.day > d1.day + 2"),
         format!("select d1.week, count(*), sum(quantity) {FROM} group by d1.week"),
         format!("select count(*) {FROM}"),
-        format!("select x.n, h.name from (select houses.house as h, count(*) as n {FROM} group by houses.house) x join houses h on x.h = h.house"),
+        format!("select x.n, h.name from (select depots.depot as h, count(*) as n {FROM} group by depots.depot) x join depots h on x.h = h.depot"),
         "select count(*), sum(quantity) from sales join days on sales.day = days.day join stock on sales.item = stock.item and stock.day = days.day".to_owned(),
     ]
     .into()

@@ -136,6 +136,12 @@ impl JoinTable {
         out: &mut Pairs,
     ) -> bool {
         assert!(limit > 0, "a probe must be allowed to give at least one pair");
+        let batch = Batch {
+            codes,
+            valid,
+            selection,
+            read_once: cursor.read_once,
+        };
         let mut members = std::mem::take(&mut cursor.members);
         if cursor.position == 0 && !cursor.asked {
             cursor.asked = cursor.selective && self.members.is_some();
@@ -143,14 +149,17 @@ impl JoinTable {
                 self.matches(codes, valid, selection, &mut members);
             }
         }
-        let (valid_left, selection_left) = match cursor.asked {
-            true => (None, Some(members.as_slice())),
-            false => (valid, selection),
+        let left = match cursor.asked {
+            true => Batch {
+                valid: None,
+                selection: Some(&members),
+                ..batch
+            },
+            false => batch,
         };
-        let finished = self.probe_index(codes, valid_left, selection_left, cursor, limit, out);
+        let finished = self.probe_index(&left, cursor, limit, out);
         if finished {
-            let rows = selection.map_or(codes.len(), <[u32]>::len);
-            cursor.selective = cursor.found < rows / SELECTIVE;
+            cursor.selective = cursor.found < batch.rows() / SELECTIVE;
         }
         cursor.members = members;
         finished
@@ -159,20 +168,12 @@ impl JoinTable {
     /// [`JoinTable::probe`] in the index.
     fn probe_index(
         &self,
-        codes: &Codes<'_>,
-        valid: Option<Validity<'_>>,
-        selection: Option<&[u32]>,
+        batch: &Batch<'_>,
         cursor: &mut ProbeCursor,
         limit: usize,
         out: &mut Pairs,
     ) -> bool {
         out.clear();
-        let batch = Batch {
-            codes,
-            valid,
-            selection,
-            read_once: cursor.read_once,
-        };
         let total = batch.rows();
         loop {
             if cursor.next < cursor.values.len() {
@@ -193,14 +194,14 @@ impl JoinTable {
             if unique {
                 rows = rows.min(room);
                 let before = out.len();
-                self.append(&batch, cursor.position, rows, 1, &mut out.build, &mut out.probe);
+                self.append(batch, cursor.position, rows, 1, &mut out.build, &mut out.probe);
                 cursor.found += out.len() - before;
             } else {
                 cursor.values.clear();
                 cursor.rows.clear();
                 (cursor.next, cursor.given) = (0, 0);
                 let (values, found) = (&mut cursor.values, &mut cursor.rows);
-                self.append(&batch, cursor.position, rows, 0, values, found);
+                self.append(batch, cursor.position, rows, 0, values, found);
                 cursor.found += found.len();
             }
             cursor.position += rows;
@@ -353,11 +354,7 @@ impl JoinTable {
         out.reserve(total + PACK_SLACK);
         // SAFETY: room for all rows was reserved, a batch's rows are as many as its piece, and the sink writes as many as it counts.
         unsafe {
-            let sink = RowSink {
-                rows: out.as_mut_ptr(),
-                count: 0,
-            };
-            let piece = batch.piece(0, total);
+            let (piece, rows) = (batch.piece(0, total), out.as_mut_ptr());
             let found = match (&self.members, self.bounds) {
                 (Some(members), Some((min, _))) => batch.visit(
                     piece,
@@ -365,10 +362,13 @@ impl JoinTable {
                         members,
                         min,
                         isa: self.isa,
-                        rows: sink.rows,
+                        rows,
                     },
                 ),
-                _ => batch.visit(piece, IndexProbe { table: self, sink }).count,
+                _ => {
+                    let sink = RowSink { rows, count: 0 };
+                    batch.visit(piece, IndexProbe { table: self, sink }).count
+                }
             };
             out.set_len(found);
         }

@@ -188,7 +188,7 @@ impl JoinGraph {
             best[at] = Some(relation);
         }
         for set in 1..=all {
-            let mut least: Option<(f64, u32)> = best[set as usize].as_ref().map(|plan| (plan.rows, 0));
+            let mut least: Option<(f64, u32)> = None;
             // Every way to cut the set in two, once: the first part has the lowest relation.
             let lowest = set & set.wrapping_neg();
             let rest = set ^ lowest;
@@ -204,7 +204,7 @@ impl JoinGraph {
                     least = Some((a.rows + b.rows, left));
                 }
             }
-            if let Some((_, left)) = least.filter(|(_, left)| *left != 0) {
+            if let Some((_, left)) = least {
                 let (a, b) = (
                     best[left as usize].as_ref()?,
                     best[(set ^ left) as usize].as_ref()?,

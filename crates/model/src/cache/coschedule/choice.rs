@@ -39,24 +39,16 @@ impl Scheduler {
     /// The oldest that shares a part with a query that runs, and the domain of that one if there is room.
     fn sharing(&self, seats: &[Seats]) -> Option<(usize, Option<usize>)> {
         let room = |domain: usize| seats.iter().any(|seats| seats.domain == domain);
-        let running = self.running.iter().map(|run| (run.query.parts, Some(run.domain)));
-        let bypassing = self
-            .bypassing
+        let running = self.running.iter().map(|run| run.query.parts);
+        let bypassing = self.bypassing.iter().map(|bypassing| bypassing.query.parts);
+        let about = running.chain(bypassing).fold(0, |all, parts| all | parts);
+        let at = self
+            .waiting
             .iter()
-            .map(|bypassing| (bypassing.query.parts, None));
-        let about: Vec<(u64, Option<usize>)> = running.chain(bypassing).collect();
-        self.waiting.iter().enumerate().find_map(|(at, waiting)| {
-            let mut with = about
-                .iter()
-                .filter(|(parts, _)| parts & waiting.query.parts != 0)
-                .peekable();
-            with.peek()?;
-            Some((
-                at,
-                with.filter_map(|(_, domain)| *domain)
-                    .find(|domain| room(*domain)),
-            ))
-        })
+            .position(|waiting| waiting.query.parts & about != 0)?;
+        let parts = self.waiting[at].query.parts;
+        let mut with = self.running.iter().filter(|run| run.query.parts & parts != 0);
+        Some((at, with.find(|run| room(run.domain)).map(|run| run.domain)))
     }
 
     /// `sls` and `mls`: the domain and queue with the least conflict. Of equal ones, the emptier domain and the queue whose
