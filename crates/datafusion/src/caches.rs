@@ -6,18 +6,18 @@ use crate::{CorunOptions, calibration};
 use corun_exec::table::BuildOptions;
 use corun_model::cache::locality::{Classifier, Thresholds};
 use corun_model::cache::reuse::{self, Reuse};
-use corun_model::operators::technique::{Host, Work, choose};
+use corun_model::operators::technique::{Calibration, Host, Work, choose};
 use corun_model::topology::Topology;
 use corun_model::units::Bytes;
 use datafusion::config::ConfigOptions;
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool};
 use std::sync::OnceLock;
 
-/// How to build a join table of so many rows: cache sizes in bytes as the session or the machine gives them, and from
-/// which size on prefetching pays.
-pub fn build_options(options: &CorunOptions, rows: usize) -> BuildOptions {
+/// How to build a join table: cache sizes in bytes as the session or the machine gives them, and from which size on
+/// prefetching pays.
+pub fn build_options(options: &CorunOptions, calibration: Option<&Calibration>) -> BuildOptions {
     let l2_bytes = l2_bytes(options);
-    let prefetch_from_bytes = match calibration::for_work(options, rows) {
+    let prefetch_from_bytes = match calibration {
         // Prefetching was never faster: it is switched off.
         Some(calibration) => calibration
             .prefetch_probes_from()
@@ -101,13 +101,7 @@ pub fn topology() -> &'static Topology {
 /// How lookups in an index are done, a batch at a time. They hide latency as the calibration found best, or by prefetching
 /// where the tree is larger than half the L2. `levels` are the nodes a lookup reads, `tree_bytes` their memory,
 /// `column_bytes` that of the columns which found rows are read from.
-pub fn index_probe(
-    config: &ConfigOptions,
-    tree_bytes: usize,
-    levels: usize,
-    table_rows: usize,
-    column_bytes: usize,
-) -> Lookup {
+pub fn index_probe(config: &ConfigOptions, tree_bytes: usize, levels: usize, column_bytes: usize) -> Lookup {
     let options = CorunOptions::of(config);
     let work = Work {
         table: Bytes(tree_bytes as u64),
@@ -123,7 +117,7 @@ pub fn index_probe(
         // Engines keep all cores busy with partitions: a helper thread would take one away.
         siblings: false,
     };
-    let technique = choose(&work, &host, calibration::for_work(&options, table_rows));
+    let technique = choose(&work, &host, calibration::known(&options));
     Lookup {
         hiding: technique.mode.hiding,
         kept: match reuse(&options, tree_bytes + column_bytes) {

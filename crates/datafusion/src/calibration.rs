@@ -1,7 +1,7 @@
 //! The calibration of this machine: kept from an earlier process, or measured once, when it first matters.
 //!
-//! It matters to work that is long enough to pay for a quarter of a second of measuring: [`for_work`] answers nothing for
-//! less, and the operators then go by the size of the L2. A session switches it off with `corun.calibrate`, or by giving
+//! It matters to work that is long enough to pay for a quarter of a second of measuring: [`for_work`] measures for no
+//! less, and planning never does ([`known`]); without it, the operators go by the size of the L2. A session switches it off with `corun.calibrate`, or by giving
 //! its own `corun.l2_bytes`.
 
 use crate::CorunOptions;
@@ -13,19 +13,30 @@ use std::sync::OnceLock;
 /// Rows of an operator that are worth a calibration: a quarter of a second, once a machine, against a join of about as long.
 const ROWS_MIN: usize = 2_000_000;
 
-/// The calibration of this machine, for work on this many rows.
-pub fn for_work(options: &CorunOptions, rows: usize) -> Option<&'static Calibration> {
-    if !options.calibrate || options.l2_bytes != 0 {
+static KEPT: OnceLock<Option<Calibration>> = OnceLock::new();
+static MEASURED: OnceLock<Option<Calibration>> = OnceLock::new();
+
+fn is_wanted(options: &CorunOptions) -> bool {
+    options.calibrate && options.l2_bytes == 0
+}
+
+/// The calibration of this machine, if there is one by now; for planning, which must not wait for one.
+pub fn known(options: &CorunOptions) -> Option<&'static Calibration> {
+    if !is_wanted(options) {
         return None;
     }
-    static KEPT: OnceLock<Option<Calibration>> = OnceLock::new();
-    static MEASURED: OnceLock<Option<Calibration>> = OnceLock::new();
     let kept = KEPT.get_or_init(|| {
         let path = corun_topology::calibration::default_path()?;
         corun_topology::calibration::load(&path, crate::caches::topology())
     });
-    if kept.is_some() || rows < ROWS_MIN {
-        return kept.as_ref();
+    kept.as_ref().or_else(|| MEASURED.get()?.as_ref())
+}
+
+/// The calibration of this machine, for work on this many rows. It may be measured now: not for threads that other tasks wait for.
+pub fn for_work(options: &CorunOptions, rows: usize) -> Option<&'static Calibration> {
+    let known = known(options);
+    if known.is_some() || rows < ROWS_MIN || !is_wanted(options) {
+        return known;
     }
     MEASURED.get_or_init(measure).as_ref()
 }
@@ -65,5 +76,6 @@ mod tests {
         };
         assert!(for_work(&given, usize::MAX).is_none());
         assert!(for_work(&off, usize::MAX).is_none());
+        assert!(known(&given).is_none() && known(&off).is_none());
     }
 }

@@ -5,8 +5,9 @@
 //! programs that already hold a `SessionContext` need `install` only.
 
 use crate::decide::decision::DecideOptions;
-use crate::decide::facade::{explained, is_query};
+use crate::decide::facade::{Explained, Plans, explained, is_query};
 use crate::error::EngineError;
+use crate::index::definitions::{Definitions, Tables};
 use crate::index::statement::{self, NewIndex, Parsed};
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{Schema, SchemaRef};
@@ -104,8 +105,8 @@ impl Stream for BatchStream {
 #[derive(Clone)]
 pub struct Engine {
     session: Arc<dyn Session>,
-    /// Held while an index is made or dropped, so that of two statements about a table neither is lost.
-    definitions: Arc<tokio::sync::Mutex<()>>,
+    /// So that of two statements about a table neither is lost.
+    definitions: Definitions,
 }
 
 trait Session: Send + Sync {
@@ -173,9 +174,14 @@ impl Engine {
                 state = crate::store::install(state);
             }
         }
+        let context = SessionContext::new_with_state(state.build());
+        let names = context.copied_config().options().catalog.clone();
+        if let Some(catalog) = context.catalog(&names.default_catalog) {
+            catalog.register_schema(&names.default_schema, Arc::new(Tables::default()))?;
+        }
         Ok(Engine {
-            session: Arc::new(SessionContext::new_with_state(state.build())),
-            definitions: Arc::default(),
+            session: Arc::new(context),
+            definitions: Definitions::default(),
         })
     }
 
@@ -184,7 +190,7 @@ impl Engine {
     pub fn session(&self) -> Engine {
         Engine {
             session: Arc::new(SessionContext::new_with_state(self.context().state())),
-            definitions: Arc::clone(&self.definitions),
+            definitions: self.definitions.clone(),
         }
     }
 
@@ -201,9 +207,9 @@ impl Engine {
         self.session.context()
     }
 
-    /// What is held while an index is made or dropped.
+    /// What statements that change tables hold.
     #[cfg(feature = "coordinator")]
-    pub(crate) fn definitions(&self) -> &Arc<tokio::sync::Mutex<()>> {
+    pub(crate) fn definitions(&self) -> &Definitions {
         &self.definitions
     }
 
@@ -408,34 +414,30 @@ impl Engine {
 /// Starts a statement of any kind; those about indexes are done when it returns.
 pub(crate) async fn start(
     context: &SessionContext,
-    definitions: &tokio::sync::Mutex<()>,
+    definitions: &Definitions,
     statement: Statement,
 ) -> Result<SendableRecordBatchStream, EngineError> {
     match statement::run(context, definitions, statement).await? {
         Parsed::Done => Ok(Box::pin(EmptyRecordBatchStream::new(Arc::new(Schema::empty())))),
-        Parsed::Other(plan) => {
-            let locality = explained_locality(context, &plan).await?;
+        Parsed::Other(plan, changing) => {
+            if let Some(rows) = explained_rows(context, &plan).await? {
+                return Ok(rows);
+            }
             let frame = context.execute_logical_plan(plan).await?;
             let rows = frame.execute_stream().await?;
-            let Some(text) = locality else {
-                return Ok(rows);
-            };
             let schema = rows.schema();
-            let cells = ["locality", &text].map(|cell| Arc::new(StringArray::from(vec![cell])) as ArrayRef);
-            let row = RecordBatch::try_new(Arc::clone(&schema), cells.to_vec())
-                .map_err(datafusion::error::DataFusionError::from)?;
-            let rows = rows.chain(stream::once(async { Ok(row) }));
+            let rows = rows.inspect(move |_| _ = &changing);
             Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
         }
     }
 }
 
-/// What `EXPLAIN` of a query says beside its plans: what it would do to the shared cache. `None` for other statements, and
+/// What `EXPLAIN` of a query says: its plans, and what it would do to the shared cache. `None` for other statements, and
 /// without corun's operators.
-async fn explained_locality(
+async fn explained_rows(
     context: &SessionContext,
     plan: &LogicalPlan,
-) -> Result<Option<String>, EngineError> {
+) -> Result<Option<SendableRecordBatchStream>, EngineError> {
     let LogicalPlan::Explain(explain) = plan else {
         return Ok(None);
     };
@@ -446,8 +448,30 @@ async fn explained_locality(
     }
     let given = Some(Bytes(crate::CorunOptions::of(options).llc_bytes as u64)).filter(|bytes| bytes.0 > 0);
     let cache = effective_llc(crate::caches::topology(), given).bytes;
-    let options = DecideOptions::with_cache(cache);
-    Ok(Some(explained(context, &explain.plan, &options).await?))
+    let Explained { plans, locality } =
+        explained(context, explain, &DecideOptions::with_cache(cache)).await?;
+    let schema = Arc::clone(explain.schema.inner());
+    let own = match &plans {
+        Some(Plans { logical, physical }) => {
+            let logical = logical.iter().map(|text| ("logical_plan", text));
+            logical
+                .chain(physical.iter().map(|text| ("physical_plan", text)))
+                .collect()
+        }
+        None => Vec::new(),
+    };
+    let rows = own.into_iter().chain([("locality", &locality)]);
+    let (kinds, texts): (Vec<&str>, Vec<&str>) = rows.map(|(kind, text)| (kind, text.as_str())).unzip();
+    let columns = [kinds, texts].map(|column| Arc::new(StringArray::from(column)) as ArrayRef);
+    let own = RecordBatch::try_new(Arc::clone(&schema), columns.to_vec())
+        .map_err(datafusion::error::DataFusionError::from)?;
+    let own = stream::once(async { Ok(own) });
+    if plans.is_some() {
+        return Ok(Some(Box::pin(RecordBatchStreamAdapter::new(schema, own))));
+    }
+    let frame = context.execute_logical_plan(plan.clone()).await?;
+    let rows = frame.execute_stream().await?.chain(own);
+    Ok(Some(Box::pin(RecordBatchStreamAdapter::new(schema, rows))))
 }
 
 /// Splits a script into statements, each as SQL text again.

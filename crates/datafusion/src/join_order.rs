@@ -18,6 +18,7 @@ use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -47,6 +48,34 @@ impl PhysicalOptimizerRule for JoinOrder {
     }
 }
 
+/// A region, and why its joins run in this order.
+pub(crate) struct Noted {
+    /// What is joined.
+    pub relations: Vec<Arc<dyn ExecutionPlan>>,
+    /// In which order.
+    pub tree: JoinTree,
+    /// In words.
+    pub why: String,
+}
+
+tokio::task_local! {
+    static NOTED: RefCell<Vec<Noted>>;
+}
+
+/// Plans something, and gives the orders that were looked for while it was.
+pub(crate) async fn noting<F: Future>(planning: F) -> (F::Output, Vec<Noted>) {
+    let noting = async {
+        let output = planning.await;
+        (output, NOTED.with(RefCell::take))
+    };
+    NOTED.scope(RefCell::default(), noting).await
+}
+
+/// Notes it if someone wants to know.
+fn note(noted: impl FnOnce() -> Noted) {
+    let _nobody_asks = NOTED.try_with(|all| all.borrow_mut().push(noted()));
+}
+
 /// The plan with each region in its best order.
 fn ordered(plan: &Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
     let mut regions = Vec::new();
@@ -54,21 +83,7 @@ fn ordered(plan: &Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<
         let Some(region) = Region::of(&node) else {
             return Ok(Transformed::no(node));
         };
-        let graph = region.graph();
-        let better = graph.and_then(|graph| Some((graph.better_order(&region.given)?, graph)));
-        let node = match better {
-            Some((better, graph)) => {
-                tracing::debug!(
-                    rows = better.rows,
-                    rows_given = better.rows_given,
-                    "joins change their order"
-                );
-                region
-                    .in_order(&better.tree, graph, &node, config)?
-                    .unwrap_or(node)
-            }
-            None => node,
-        };
+        let node = region.in_best_order(node, config)?;
         // The joins of a region are not regions of their own; its relations may have some.
         regions.extend(region.relations);
         Ok(Transformed::new(node, true, TreeNodeRecursion::Jump))
@@ -197,11 +212,41 @@ impl Region {
         self.classes.push(class);
     }
 
+    /// Its joins, `given`, in the order that leaves the fewest rows between them.
+    fn in_best_order(
+        &self,
+        given: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if self.relations.len() < 3 {
+            return Ok(given);
+        }
+        let (tree, why, ordered) = match self.graph().map(|graph| (graph.better_order(&self.given), graph)) {
+            None => (
+                &self.given,
+                "as written: too little is known of its columns".to_owned(),
+                None,
+            ),
+            Some((Err(why), _)) => (&self.given, format!("as written: {why}"), None),
+            Some((Ok(better), graph)) => match self.in_order(&better.tree, graph, &given, config)? {
+                Some(ordered) => (&better.tree.clone(), better.to_string(), Some(ordered)),
+                None => (
+                    &self.given,
+                    format!("as written: other conditions stand in the way of {better}"),
+                    None,
+                ),
+            },
+        };
+        note(|| Noted {
+            relations: self.relations.clone(),
+            tree: tree.clone(),
+            why,
+        });
+        Ok(ordered.unwrap_or(given))
+    }
+
     /// What the order depends on; `None` where something of it is not known.
     fn graph(&self) -> Option<JoinGraph> {
-        if self.relations.len() < 3 {
-            return None;
-        }
         let rows = self
             .relations
             .iter()

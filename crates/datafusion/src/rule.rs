@@ -16,9 +16,9 @@ use crate::join::{BuildMode, CorunJoinExec, emits_left_at_end};
 use crate::options::{CorunOptions, JoinChoice};
 use crate::prefilter;
 use crate::share;
-use crate::sides::estimate;
+use crate::sides::{estimate, mode};
 use crate::steering::Steering;
-use datafusion::common::JoinSide;
+use datafusion::common::{JoinSide, JoinType};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -156,9 +156,16 @@ fn replace_join(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let partitioned = *join.partition_mode() == PartitionMode::Partitioned;
     let several = join.right().output_partitioning().partition_count() > 1;
+    // What one stream emits of the build side at the end should be little; of a full join nothing is gained by it, whose keys are not
+    // looked up early.
+    let emits_little = || {
+        let is_small = || {
+            estimate(join.left()).is_some_and(|left| mode(left.rows, config) == PartitionMode::CollectLeft)
+        };
+        !emits_left_at_end(*join.join_type()) || *join.join_type() != JoinType::Full && is_small()
+    };
     let share = if partitioned {
-        options.join_shared_build
-            && (!several || (relied == Relied::Nothing && !emits_left_at_end(*join.join_type())))
+        options.join_shared_build && (!several || (relied == Relied::Nothing && emits_little()))
     } else {
         true
     };
@@ -210,7 +217,6 @@ fn replace_by_index_join(
         config,
         side.index.tree.bytes(),
         side.index.tree.levels(),
-        side.access.indexed.rows(),
         side.access.bytes(),
     );
     let (outer, mode) = if relied == Relied::Nothing {

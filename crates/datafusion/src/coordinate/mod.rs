@@ -30,6 +30,7 @@ pub use submitted::{Report, Submitted};
 
 use crate::decide::decision::Decision;
 use crate::decide::{self, PlanRequest, Planned};
+use crate::index::definitions::Definitions;
 use crate::index::statement;
 use crate::{Engine, EngineError, QueryOutput};
 use books::{Books, Started};
@@ -81,8 +82,7 @@ impl Drop for StopOnDrop {
 struct Shared {
     options: CoordinatorOptions,
     context: SessionContext,
-    /// Held while an index is made or dropped.
-    definitions: Arc<tokio::sync::Mutex<()>>,
+    definitions: Definitions,
     /// One for each domain.
     classifiers: Vec<Classifier>,
     /// That of the smallest cache.
@@ -99,11 +99,7 @@ impl Coordinator {
     /// # Errors
     /// Options the scheduler refuses; threads that cannot be started.
     pub fn new(engine: &Engine, options: CoordinatorOptions) -> Result<Self, EngineError> {
-        Self::start(
-            engine.context().clone(),
-            Arc::clone(engine.definitions()),
-            options,
-        )
+        Self::start(engine.context().clone(), engine.definitions().clone(), options)
     }
 
     /// A coordinator of a session's queries, for programs that hold one already.
@@ -111,12 +107,12 @@ impl Coordinator {
     /// # Errors
     /// As [`Coordinator::new`].
     pub fn around(context: &SessionContext, options: CoordinatorOptions) -> Result<Self, EngineError> {
-        Self::start(context.clone(), Arc::default(), options)
+        Self::start(context.clone(), Definitions::default(), options)
     }
 
     fn start(
         context: SessionContext,
-        definitions: Arc<tokio::sync::Mutex<()>>,
+        definitions: Definitions,
         options: CoordinatorOptions,
     ) -> Result<Self, EngineError> {
         let impossible =
@@ -404,6 +400,7 @@ impl Shared {
             why: "no query: run at once".to_owned(),
             pipelines: Vec::new(),
             tables: Vec::new(),
+            join_orders: Vec::new(),
             expected_ns: 0.0,
             parts: 0,
         }

@@ -29,11 +29,22 @@ pub struct Decision {
     pub pipelines: Vec<PipelineReport>,
     /// Hash tables of the chosen plan.
     pub tables: Vec<TableEstimate>,
+    /// Its inner joins of three tables and more.
+    pub join_orders: Vec<JoinOrder>,
     /// Nanoseconds the chosen plan takes alone, all its partitions busy.
     pub expected_ns: f64,
     /// The parts of its plan that it shares with other statements and that are not complete, a bit each; see
     /// [`Query::parts`](corun_model::cache::coschedule::Query::parts).
     pub parts: u64,
+}
+
+/// Inner joins, one on the other, and why they run in their order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct JoinOrder {
+    /// `(sales join day) join stock`.
+    pub joins: String,
+    /// How many rows lie between them, or why they run as they are written.
+    pub why: String,
 }
 
 /// A form of a plan.

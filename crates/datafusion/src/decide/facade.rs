@@ -8,8 +8,9 @@ use corun_model::cache::locality::{Classifier, Footprint, Thresholds};
 use corun_model::cache::plan_choice::ChoiceRule;
 use corun_model::cache::slowdown::StatementId;
 use corun_model::units::Bytes;
-use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::collect;
+use datafusion::common::format::ExplainFormat;
+use datafusion::logical_expr::{Explain, LogicalPlan};
+use datafusion::physical_plan::{collect, displayable};
 use datafusion::prelude::SessionContext;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -114,14 +115,58 @@ impl Engine {
     }
 }
 
-/// The decision about a parsed query in words.
+/// What `EXPLAIN` says of a query.
+pub(crate) struct Explained {
+    /// The plans as DataFusion would show them; `None` where it shows more than the last ones.
+    pub plans: Option<Plans>,
+    /// What the query would do to the shared cache.
+    pub locality: String,
+}
+
+/// The last plans of a query, in words.
+pub(crate) struct Plans {
+    /// `None` where only the physical one is asked for.
+    pub logical: Option<String>,
+    /// `None` where only the logical one is asked for.
+    pub physical: Option<String>,
+}
+
+/// Plans a query once, and tells all about it.
 pub(crate) async fn explained(
     context: &SessionContext,
-    query: &LogicalPlan,
+    explain: &Explain,
     options: &DecideOptions,
-) -> Result<String, EngineError> {
-    let planned = planned(context, query, options).await?;
-    Ok(decision_text(&planned.decision, &options.thresholds))
+) -> Result<Explained, EngineError> {
+    let planned = planned(context, &explain.plan, options).await?;
+    let config = context.copied_config().options().explain.clone();
+    let shown = displayable(planned.plan.as_ref());
+    let plans = match &explain.explain_format {
+        ExplainFormat::Indent if !explain.verbose => {
+            let logical = planned.optimized.display_indent().to_string();
+            let physical = shown
+                .set_show_statistics(explain.show_statistics.unwrap_or(config.show_statistics))
+                .set_show_schema(config.show_schema)
+                .indent(false)
+                .to_string();
+            Some(Plans {
+                logical: (!config.physical_plan_only).then_some(logical),
+                physical: (!config.logical_plan_only).then_some(physical),
+            })
+        }
+        ExplainFormat::Tree => {
+            let width = config.tree_maximum_render_width;
+            let shown = shown.set_tree_maximum_render_width(width);
+            Some(Plans {
+                logical: None,
+                physical: Some(shown.tree_render().to_string()),
+            })
+        }
+        _ => None,
+    };
+    Ok(Explained {
+        plans,
+        locality: decision_text(&planned.decision, &options.thresholds),
+    })
 }
 
 async fn planned(

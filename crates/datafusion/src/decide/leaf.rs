@@ -12,7 +12,7 @@
 use super::memory::Memory;
 use crate::index::IndexedSource;
 use crate::join::build::row_bytes;
-use crate::join::keys::{integer_codes, is_integer_like};
+use crate::join::keys::{codes_of, has_codes};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::SchemaRef;
@@ -164,22 +164,25 @@ impl Leaf {
 
 /// Ranges and different values of the keys in a sample, as `join::keys` would encode them.
 fn key_numbers(arrays: &[ArrayRef], sample: Sample) -> Option<KeyNumbers> {
-    let integers = arrays.iter().all(|array| is_integer_like(array.data_type()));
+    let numbers = arrays.iter().all(|array| has_codes(array.data_type()));
     let codes = |array: &ArrayRef| -> Vec<u64> {
-        let codes = integer_codes(array);
-        let valid = (0..array.len()).filter(|row| array.is_valid(*row));
-        valid.map(|row| codes.get(row)).collect()
+        let (codes, valid) = codes_of(array);
+        let is_valid = |row: &usize| valid.as_ref().is_none_or(|valid| valid.is_valid(*row));
+        (0..array.len())
+            .filter(is_valid)
+            .map(|row| codes.get(row))
+            .collect()
     };
     let range = |codes: &[u64]| {
         let (min, max) = codes.iter().min().zip(codes.iter().max())?;
         Some(sample.bounds(*min, *max))
     };
-    if let ([array], true) = (arrays, integers) {
+    if let ([array], true) = (arrays, numbers) {
         let codes = codes(array);
         let bounds = range(&codes);
         return Some(numbers_of(codes, bounds, sample));
     }
-    let spans = integers.then(|| {
+    let spans = numbers.then(|| {
         arrays.iter().try_fold(1_u64, |product, array| {
             let (min, max) = range(&codes(array))?;
             let product = product.checked_mul((max - min).checked_add(1)?)?;

@@ -37,7 +37,7 @@ mod size;
 mod statement;
 pub(crate) mod text;
 
-use crate::EngineError;
+use crate::{EngineError, join_order};
 use corun_model::cache::locality::{Classifier, Footprint, Thresholds};
 use corun_model::cache::pipeline::{PlanShape, pipelines};
 use corun_model::cache::plan_choice::ChoiceRule;
@@ -46,7 +46,7 @@ use datafusion::execution::TaskContext;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::SessionContext;
-use decision::{Decision, PipelineReport, TableBuilt};
+use decision::{Decision, JoinOrder, PipelineReport, TableBuilt};
 use memory::Memory;
 use shape::Table;
 use std::sync::Arc;
@@ -66,6 +66,8 @@ pub(crate) struct PlanRequest<'a> {
 
 /// A query ready to run.
 pub(crate) struct Planned {
+    /// The logical plan, optimised.
+    pub optimized: LogicalPlan,
     /// The physical plan.
     pub plan: Arc<dyn ExecutionPlan>,
     /// The context to execute it in.
@@ -91,7 +93,16 @@ pub(crate) async fn plan(request: &PlanRequest<'_>, logical: &LogicalPlan) -> Re
     let optimized = state.optimize(logical)?;
     let names = names::Names::in_plan(&optimized)?;
     let task = state.task_ctx();
-    let mut forms = alternatives::forms(&mut state, &optimized, &memory, &names).await?;
+    let planning = alternatives::forms(&mut state, &optimized, &memory, &names);
+    let (forms, orders) = join_order::noting(planning).await;
+    let mut forms = forms?;
+    // Other forms of the plan have the same ones.
+    let mut join_orders: Vec<JoinOrder> = Vec::new();
+    for order in orders.iter().map(|noted| names.order(noted)) {
+        if !join_orders.contains(&order) {
+            join_orders.push(order);
+        }
+    }
     let choice = alternatives::choose(&forms, request.choice, &request.classifier)?;
     let described = forms
         .iter()
@@ -119,10 +130,12 @@ pub(crate) async fn plan(request: &PlanRequest<'_>, logical: &LogicalPlan) -> Re
             .iter()
             .map(|table| table.estimate.clone())
             .collect(),
+        join_orders,
         expected_ns: reading.cost_ns / request.partitions.max(1) as f64,
         parts: crate::share::parts_under_way(&plan)?,
     };
     Ok(Planned {
+        optimized,
         plan,
         task,
         decision,

@@ -1,9 +1,13 @@
 //! [`Names`]: what the tables of a statement are called. Physical plans have forgotten it.
 
+use super::decision::JoinOrder;
+use crate::join_order::Noted;
 use arrow::datatypes::SchemaRef;
+use corun_model::operators::join_order::JoinTree;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 
 /// Names and schemas of the tables a statement scans.
@@ -38,5 +42,41 @@ impl Names {
         let exact = self.0.iter().find(|(known, _)| same(known));
         let found = exact.or_else(|| self.0.iter().find(|(known, _)| has_all(known)));
         found.map_or_else(|| "rows".to_string(), |(_, name)| name.clone())
+    }
+
+    /// The tables below a plan, each once: `fact+part`.
+    pub fn below(&self, plan: &Arc<dyn ExecutionPlan>) -> String {
+        let mut names = Vec::new();
+        let mut left = vec![plan];
+        while let Some(plan) = left.pop() {
+            let inputs = plan.children();
+            if inputs.is_empty() {
+                let name = self.of(None, &plan.schema());
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            left.extend(inputs.into_iter().rev());
+        }
+        names.join("+")
+    }
+
+    /// The order of a region's joins, in words.
+    pub fn order(&self, noted: &Noted) -> JoinOrder {
+        JoinOrder {
+            joins: self.joins(&noted.tree, &noted.relations),
+            why: noted.why.clone(),
+        }
+    }
+
+    fn joins(&self, tree: &JoinTree, relations: &[Arc<dyn ExecutionPlan>]) -> String {
+        let inner = |tree: &JoinTree| match tree {
+            JoinTree::Relation(_) => self.joins(tree, relations),
+            JoinTree::Join(..) => format!("({})", self.joins(tree, relations)),
+        };
+        match tree {
+            JoinTree::Relation(relation) => self.below(&relations[*relation]),
+            JoinTree::Join(left, right) => format!("{} join {}", inner(left), inner(right)),
+        }
     }
 }

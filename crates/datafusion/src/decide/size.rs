@@ -7,9 +7,9 @@
 
 use super::relation::{Relation, bounds_of_types};
 use crate::join::build::PARALLEL_FROM_ROWS;
-use crate::join::keys::is_integer_like;
+use crate::join::keys::{has_codes, is_integer_like};
 use crate::join::{BuildMode, CorunJoinExec, emits_left_at_end};
-use crate::{CorunOptions, caches};
+use crate::{CorunOptions, caches, calibration};
 use arrow::datatypes::DataType;
 use corun_exec::Visited;
 use corun_exec::table::{KeysExpected, bytes_expected, matches_bytes};
@@ -105,7 +105,7 @@ pub fn corun_join(join: &CorunJoinExec, build: &Relation, config: &ConfigOptions
         bounds,
     };
     let threads = if rows < PARALLEL_FROM_ROWS { 1 } else { threads };
-    let options = caches::build_options(&corun, rows);
+    let options = caches::build_options(&corun, calibration::known(&corun));
     let bits = matches_bytes(&expected, join.asks_matches(), &options);
     let table = bytes_expected(&expected, threads, &options) + bits;
     let visited = if emits_left_at_end(*stock.join_type()) {
@@ -113,9 +113,9 @@ pub fn corun_join(join: &CorunJoinExec, build: &Relation, config: &ConfigOptions
     } else {
         0
     };
-    // Hashed keys are compared when a code is found; several integers may be packed into one code.
-    let exact = types.iter().all(is_integer_like)
-        && (types.len() == 1 || key.is_some_and(|key| key.bounds.is_some()));
+    // Hashed keys are compared when a code is found; several numbers may be packed into one code.
+    let exact =
+        types.iter().all(has_codes) && (types.len() == 1 || key.is_some_and(|key| key.bounds.is_some()));
     let mut kept: BTreeSet<usize> = join
         .needed()
         .iter()

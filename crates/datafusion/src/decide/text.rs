@@ -1,6 +1,6 @@
 //! A decision in words, for `EXPLAIN`.
 
-use crate::decide::decision::{Decision, PipelineReport};
+use crate::decide::decision::{Decision, JoinOrder, PipelineReport};
 use corun_model::cache::locality::{Footprint, Locality, Thresholds};
 use corun_model::cache::pipeline::PipelineEnd;
 use corun_model::units::Bytes;
@@ -55,6 +55,12 @@ fn write_decision(text: &mut String, decision: &Decision, thresholds: &Threshold
             "  {mark} {}: {}, {} rows ({})",
             table.what, table.bytes, table.rows.0, table.from
         )?;
+    }
+    if !decision.join_orders.is_empty() {
+        writeln!(text, "orders of inner joins:")?;
+    }
+    for JoinOrder { joins, why } in &decision.join_orders {
+        writeln!(text, "  {joins}: {why}")?;
     }
     writeln!(text, "forms of the plan (> chosen):")?;
     for (number, form) in decision.alternatives.iter().enumerate() {

@@ -5,7 +5,7 @@
 //!   tree      codes ──▶ row numbers           codes    columns ──▶ codes
 //!   choice    may a join use an index?        access   what lies between join and scan
 //!   join      the operator                    stream   one of its streams
-//!   statement CREATE INDEX, DROP INDEX
+//!   statement CREATE INDEX, DROP INDEX    definitions  who changes tables, and when
 //! ```
 //!
 //! Order of calls: [`IndexedTable::try_new`] (or `CREATE INDEX`), then plan joins over it; [`crate::rule`] asks [`choose`].
@@ -14,6 +14,7 @@
 mod access;
 mod choice;
 mod codes;
+pub(crate) mod definitions;
 mod join;
 mod source;
 pub mod statement;

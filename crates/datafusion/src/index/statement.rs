@@ -1,15 +1,16 @@
 //! `CREATE INDEX` and `DROP INDEX`, which DataFusion parses (or not even that) but leaves to its host.
 //!
 //! [`run`] takes a statement that [`parse`] made of its text and says whether it was one of these. An index is made beside the table as it is, and then the
-//! indexed table takes its place in the catalog; statements planned before keep the table they have. What it is not: it
-//! does not keep an index across changes of a table, those are refused ([`super::table`]).
+//! indexed table takes its place in the catalog; queries planned before keep the table they have, and statements that change tables wait
+//! ([`super::definitions`]). What it is not: it does not keep an index across changes of a table, those are refused ([`super::table`]).
 
 use super::IndexedTable;
+use super::definitions::{Definitions, Tables};
 use super::table::snapshot;
-use crate::EngineError;
+use crate::{CorunOptions, EngineError, calibration};
 use arrow::array::RecordBatch;
-use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
-use datafusion::common::{TableReference, internal_err};
+use datafusion::catalog::{CatalogProvider, MemTable, SchemaProvider, TableProvider};
+use datafusion::common::{TableReference, internal_datafusion_err, internal_err};
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::logical_expr::{CreateIndex, DdlStatement, Expr, LogicalPlan};
@@ -17,12 +18,12 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement};
 use std::sync::Arc;
-use tokio::sync::Mutex;
+use tokio::sync::OwnedRwLockReadGuard;
 
 /// What to do with a statement of SQL.
 pub enum Parsed {
-    /// It is for DataFusion.
-    Other(LogicalPlan),
+    /// It is for DataFusion; if it may change tables, no index is made until it has ended.
+    Other(LogicalPlan, Option<OwnedRwLockReadGuard<()>>),
     /// It was about an index, and is done.
     Done,
 }
@@ -43,7 +44,7 @@ pub fn parse(context: &SessionContext, sql: &str) -> Result<DfStatement, EngineE
 /// Whatever planning reports; an index that cannot be made or is not there.
 pub async fn run(
     context: &SessionContext,
-    definitions: &Mutex<()>,
+    definitions: &Definitions,
     statement: DfStatement,
 ) -> Result<Parsed, EngineError> {
     let state = context.state();
@@ -80,6 +81,10 @@ pub async fn run(
             _ => {}
         }
     }
+    let changing = match may_change_tables(&statement) {
+        true => Some(definitions.changing().await),
+        false => None,
+    };
     match state.statement_to_plan(statement).await? {
         LogicalPlan::Ddl(DdlStatement::CreateIndex(create)) => {
             let column = column_of(&create)?;
@@ -96,9 +101,25 @@ pub async fn run(
         LogicalPlan::Ddl(DdlStatement::DropTable(drop)) => {
             // DataFusion would say there is no such table.
             crate::store::refuse_drop(context, &drop.name).await?;
-            Ok(Parsed::Other(LogicalPlan::Ddl(DdlStatement::DropTable(drop))))
+            Ok(Parsed::Other(
+                LogicalPlan::Ddl(DdlStatement::DropTable(drop)),
+                changing,
+            ))
         }
-        plan => Ok(Parsed::Other(plan)),
+        plan => Ok(Parsed::Other(plan, changing)),
+    }
+}
+
+/// Whether it is none of the statements that leave all tables as they are. The table of an insertion is found when it is planned, so it is
+/// asked before.
+fn may_change_tables(statement: &DfStatement) -> bool {
+    match statement {
+        DfStatement::Statement(inner) => !matches!(
+            inner.as_ref(),
+            Statement::Query(_) | Statement::CreateIndex(_) | Statement::Explain { .. } | Statement::Set(_)
+        ),
+        DfStatement::Explain(_) | DfStatement::CopyTo(_) | DfStatement::Reset(_) => false,
+        DfStatement::CreateExternalTable(_) => true,
     }
 }
 
@@ -145,10 +166,10 @@ pub struct NewIndex {
 /// No such table or column, one that cannot be indexed, a name that is taken, not enough memory.
 pub async fn create_index(
     context: &SessionContext,
-    definitions: &Mutex<()>,
+    definitions: &Definitions,
     new: NewIndex,
 ) -> Result<(), EngineError> {
-    let _alone = definitions.lock().await;
+    let _alone = definitions.alone().await?;
     let NewIndex {
         name,
         table,
@@ -157,7 +178,8 @@ pub async fn create_index(
     } = new;
     let provider = context.table_provider(table.clone()).await?;
     let name = name.unwrap_or_else(|| format!("{}_{column}_idx", table.table()));
-    let schema = schema_of(context, &table)?;
+    let (catalog, schema_name) = place_of(context, &table)?;
+    let schema = schema_of(catalog.as_ref(), &schema_name)?;
     if let Some((owner, _)) = owner_of(schema.as_ref(), &name).await? {
         if if_not_exists {
             return Ok(());
@@ -168,12 +190,17 @@ pub async fn create_index(
         .with_hint("give it another name, or add IF NOT EXISTS"));
     }
     let target = Target::of(&table, &provider)?;
+    let tables = Tables::of(catalog.as_ref(), &schema_name).await?;
+    let rows_before = target.rows();
+    let target = Arc::new(target);
+    let at_work = Arc::clone(&target);
     let pool = Arc::clone(&context.runtime_env().memory_pool);
+    let options = CorunOptions::of(context.copied_config().options());
     // Sorting millions of keys would hold up everything else that runs on this thread.
     let made = tokio::task::spawn_blocking(move || -> Result<IndexedTable> {
         let reservation = MemoryConsumer::new(format!("CreateIndex[{name}]")).register(&pool);
         let base;
-        let indexed = match &target {
+        let indexed = match at_work.as_ref() {
             Target::Indexed(provider) => match provider.downcast_ref::<IndexedTable>() {
                 Some(indexed) => indexed,
                 None => return internal_err!("the table changed its kind"),
@@ -190,14 +217,23 @@ pub async fn create_index(
         };
         indexed.check_column(&column)?;
         reservation.try_grow(indexed.build_bytes())?;
+        // For the queries that will look rows up.
+        calibration::for_work(&options, indexed.rows());
         indexed.with_index(&name, &column)
     });
     let made = match made.await {
         Ok(made) => made?,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     };
-    replace(schema.as_ref(), table.table(), Arc::new(made))?;
-    Ok(())
+    // Who has the table's provider itself asks nobody.
+    if target.rows_now()? != rows_before {
+        let primary = format!(
+            "rows of table \"{}\" came or went while its index was made",
+            table.table()
+        );
+        return Err(EngineError::new(primary).with_hint("make the index again when nobody changes the table"));
+    }
+    replace(tables.as_ref(), table.table(), Arc::new(made))
 }
 
 /// A table that an index can be made over.
@@ -211,7 +247,34 @@ enum Target {
     },
 }
 
+/// Rows of each batch of each partition.
+type RowCounts = Vec<Vec<usize>>;
+
+fn row_counts(partitions: &[Vec<RecordBatch>]) -> RowCounts {
+    let counts = |batches: &Vec<RecordBatch>| batches.iter().map(RecordBatch::num_rows).collect();
+    partitions.iter().map(counts).collect()
+}
+
 impl Target {
+    /// Rows that the index is made of; an indexed table does not change.
+    fn rows(&self) -> RowCounts {
+        match self {
+            Target::Indexed(_) => Vec::new(),
+            Target::Memory { partitions, .. } => row_counts(partitions),
+        }
+    }
+
+    /// Rows of the table now.
+    fn rows_now(&self) -> Result<RowCounts> {
+        match self {
+            Target::Memory { provider, .. } => match provider.downcast_ref::<MemTable>() {
+                Some(memory) => Ok(row_counts(&snapshot(memory)?)),
+                None => internal_err!("the table changed its kind"),
+            },
+            Target::Indexed(_) => Ok(Vec::new()),
+        }
+    }
+
     fn of(table: &TableReference, provider: &Arc<dyn TableProvider>) -> Result<Self, EngineError> {
         if provider.is::<IndexedTable>() {
             return Ok(Target::Indexed(Arc::clone(provider)));
@@ -241,12 +304,13 @@ impl Target {
 /// Drops an index of the default schema; a table without indexes is a plain in-memory table again.
 async fn drop_index(
     context: &SessionContext,
-    definitions: &Mutex<()>,
+    definitions: &Definitions,
     name: &str,
     if_exists: bool,
 ) -> Result<(), EngineError> {
-    let _alone = definitions.lock().await;
-    let schema = schema_of(context, &TableReference::bare(name))?;
+    let _alone = definitions.alone().await?;
+    let (catalog, schema_name) = place_of(context, &TableReference::bare(name))?;
+    let schema = schema_of(catalog.as_ref(), &schema_name)?;
     let Some((table, provider)) = owner_of(schema.as_ref(), name).await? else {
         if if_exists {
             return Ok(());
@@ -254,24 +318,33 @@ async fn drop_index(
         return Err(EngineError::new(format!("there is no index named \"{name}\"")));
     };
     if let Some(indexed) = provider.downcast_ref::<IndexedTable>() {
-        replace(schema.as_ref(), &table, indexed.without_index(name)?)?;
+        let tables = Tables::of(catalog.as_ref(), &schema_name).await?;
+        replace(tables.as_ref(), &table, indexed.without_index(name)?)?;
     }
     Ok(())
 }
 
-fn schema_of(
+/// The catalog and the name of the schema of a table.
+fn place_of(
     context: &SessionContext,
     table: &TableReference,
-) -> Result<Arc<dyn SchemaProvider>, EngineError> {
-    let state = context.state();
-    let defaults = &state.config_options().catalog;
+) -> Result<(Arc<dyn CatalogProvider>, String), EngineError> {
+    let defaults = context.copied_config().options().catalog.clone();
     let resolved = table
         .clone()
         .resolve(&defaults.default_catalog, &defaults.default_schema);
-    let schema = context
-        .catalog(&resolved.catalog)
-        .and_then(|catalog| catalog.schema(&resolved.schema));
-    schema.ok_or_else(|| EngineError::new(format!("there is no schema \"{}\"", resolved.schema)))
+    match context.catalog(&resolved.catalog) {
+        Some(catalog) => Ok((catalog, resolved.schema.to_string())),
+        None => Err(EngineError::new(format!(
+            "there is no catalog \"{}\"",
+            resolved.catalog
+        ))),
+    }
+}
+
+fn schema_of(catalog: &dyn CatalogProvider, name: &str) -> Result<Arc<dyn SchemaProvider>, EngineError> {
+    let schema = catalog.schema(name);
+    schema.ok_or_else(|| EngineError::new(format!("there is no schema \"{name}\"")))
 }
 
 /// The table of a schema that has an index of this name.
@@ -296,7 +369,9 @@ fn replace(
     table: &str,
     provider: Arc<dyn TableProvider>,
 ) -> Result<(), EngineError> {
-    schema.deregister_table(table)?;
-    schema.register_table(table.to_string(), provider)?;
+    match schema.downcast_ref::<Tables>() {
+        Some(tables) => tables.replace(table, provider),
+        None => return Err(internal_datafusion_err!("the schema of table {table} changed its kind").into()),
+    }
     Ok(())
 }

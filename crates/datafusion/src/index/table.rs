@@ -168,6 +168,11 @@ impl IndexedTable {
         })
     }
 
+    /// Its rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.indexed.rows
+    }
+
     /// Bytes that building one more index takes at most, the index among them.
     pub(crate) fn build_bytes(&self) -> usize {
         self.indexed.rows * BUILD_BYTES_PER_ROW

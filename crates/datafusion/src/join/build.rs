@@ -9,7 +9,7 @@
 //! When the table does not fit the memory pool, the batches are handed to the stock join instead ([`Build::Stock`]),
 //! which then either fits or reports the pool's error. This module does not probe.
 
-use super::keys::{Encoded, KeyEncoder};
+use super::keys::{Encoded, KeyEncoder, is_integer_like};
 use super::lookup;
 use super::output::Columns;
 use crate::CorunOptions;
@@ -33,10 +33,12 @@ use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use datafusion::physical_plan::metrics::{Count, Gauge, Time};
 use futures::StreamExt;
 use parking_lot::Mutex;
+use std::num::NonZero;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Builds of fewer rows run where they are polled; larger ones on the runtime's blocking threads.
+/// Builds of fewer rows run where they are polled; larger ones [`beside`] it.
 const INLINE_ROWS_MAX: usize = 64 << 10;
 
 /// What a build needs to know; the same for all partitions of a join.
@@ -157,15 +159,36 @@ pub async fn build(
     let done = if rows <= INLINE_ROWS_MAX {
         work()
     } else {
-        tokio::task::spawn_blocking(work)
-            .await
-            .map_err(|error| exec_datafusion_err!("the build of a join table panicked: {error}"))?
+        beside(work).await?
     };
     drop(cancel);
     done
 }
 
-/// Raises its flag when the future that waits for a build is dropped, so that the blocking thread stops soon.
+/// Runs long work on a thread of its own, so that the runtime's goes on with other tasks. It is started from there and not taken from a
+/// pool, so that it keeps that thread's CPUs and its class of the last-level cache, those of the query where a coordinator runs it.
+async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    let (done, ended) = tokio::sync::oneshot::channel();
+    let thread = std::thread::Builder::new().name("corun-build".to_owned());
+    thread
+        .spawn(move || {
+            let result = std::panic::catch_unwind(AssertUnwindSafe(work));
+            // Nobody waits for the work of a query that was cancelled.
+            let _cancelled = done.send(result);
+        })
+        .map_err(|error| {
+            resources_datafusion_err!("there is no thread for the build of a join table: {error}")
+        })?;
+    match ended.await {
+        Ok(Ok(result)) => Ok(result),
+        Ok(Err(panic)) => std::panic::resume_unwind(panic),
+        Err(_) => Err(exec_datafusion_err!(
+            "the build of a join table ended without a result"
+        )),
+    }
+}
+
+/// Raises its flag when the future that waits for a build is dropped, so that the build's thread stops soon.
 #[derive(Default)]
 struct CancelOnDrop(Arc<AtomicBool>);
 
@@ -253,22 +276,29 @@ fn finish(
     let threads: &dyn Workers = if rows <= INLINE_ROWS_MAX {
         &Serial
     } else {
-        &ScopedThreads(spec.threads)
+        // No more than the CPUs this thread may run on.
+        &ScopedThreads(
+            spec.threads
+                .min(std::thread::available_parallelism().map_or(1, NonZero::get)),
+        )
     };
-    // Hashes and packed codes are memory of ours; integer codes borrow their column.
-    let code_bytes = if matches!(keys, KeyEncoder::Integer) {
-        0
-    } else {
-        rows * 8
-    };
+    // Codes of integers borrow their column; others are memory of ours.
+    let borrowed = borrows_codes(&keys, &key_batches);
+    let code_bytes = if borrowed { 0 } else { rows * 8 };
     let visited_bytes = if spec.track_visited {
         Visited::bytes_of(rows)
     } else {
         0
     };
-    let options = crate::caches::build_options(&spec.corun, rows);
+    let calibration = crate::calibration::for_work(&spec.corun, rows);
+    let options = crate::caches::build_options(&spec.corun, calibration);
     let matches_bytes = matches_bytes_max(rows, &options);
-    let building = bytes_max(rows, threads.threads(), &options) + code_bytes + visited_bytes + matches_bytes;
+    let verified = !keys.is_exact() || spec.null_aware;
+    let table_bytes =
+        bytes_max(rows, threads.threads(), &options) + code_bytes + visited_bytes + matches_bytes;
+    let copied_bytes = copied_bytes(spec, &batches, &key_batches, verified);
+    let input_bytes = reservation.size();
+    let building = table_bytes + copied_bytes;
     if rows > 0 && reservation.try_grow(building).is_err() {
         tracing::info!(
             rows,
@@ -299,7 +329,7 @@ fn finish(
     });
     let mut table = match built {
         Ok(table) => table,
-        Err(BuildError::OutOfMemory(_)) => {
+        Err(BuildError::OutOfMemory(_) | BuildError::TooManyRows { .. }) => {
             reservation.free();
             return Ok(Build::Stock(batches));
         }
@@ -310,7 +340,7 @@ fn finish(
     drop(encoded);
     let kept = table.bytes() + visited_bytes;
     if rows > 0 {
-        reservation.shrink(building.saturating_sub(kept));
+        reservation.shrink(table_bytes.saturating_sub(kept));
         metrics.bytes.add(kept);
     }
     let columns = concat_needed(spec, &batches, threads)?;
@@ -321,18 +351,27 @@ fn finish(
     let structure = table.bytes() + payload.sum::<usize>();
     let reuse = crate::caches::reuse(&spec.corun, structure.saturating_mul(spec.builds));
     table.set_reuse(reuse);
-    let key_values = if keys.is_exact() && !spec.null_aware {
-        Vec::new()
-    } else {
+    let key_values = if verified {
         concat_keys(spec, &key_batches, &columns)?
+    } else {
+        Vec::new()
     };
     let reused = kept + columns_bytes(&columns, &key_values);
     metrics.reused.add(reused);
+    if batches.len() > 1 {
+        // The copy is there, and the batches go.
+        metrics.bytes.sub(input_bytes);
+        metrics.bytes.add(copied_bytes);
+    }
     let key_nulls = if spec.null_aware {
         key_values.first().and_then(|key| key.logical_nulls())
     } else {
         None
     };
+    if batches.len() > 1 {
+        drop(batches);
+        reservation.shrink(input_bytes);
+    }
     let side = Arc::new(BuildSide {
         visited: spec.track_visited.then(|| Visited::new(rows)),
         table,
@@ -353,14 +392,55 @@ fn finish(
     Ok(Build::Table(side))
 }
 
-/// Codes of all batches; hashing is spread over the threads.
+/// Whether codes are the values of their column.
+fn borrows_codes(keys: &KeyEncoder, key_batches: &[Vec<ArrayRef>]) -> bool {
+    let is_integer = |columns: &Vec<ArrayRef>| is_integer_like(columns[0].data_type());
+    matches!(keys, KeyEncoder::Number) && key_batches.first().is_some_and(is_integer)
+}
+
+/// Codes of all batches; making them is spread over the threads.
 fn encode(keys: &KeyEncoder, key_batches: &[Vec<ArrayRef>], threads: &dyn Workers) -> Result<Vec<Encoded>> {
-    if matches!(keys, KeyEncoder::Integer) || threads.threads() == 1 {
+    if borrows_codes(keys, key_batches) || threads.threads() == 1 {
         return key_batches.iter().map(|columns| keys.encode(columns)).collect();
     }
     in_parallel(key_batches.len(), threads, |batch| {
         keys.encode(&key_batches[batch])
     })
+}
+
+/// Bytes of the columns that are copied to be one array each: none of a single batch.
+fn copied_bytes(
+    spec: &BuildSpec,
+    batches: &[RecordBatch],
+    key_batches: &[Vec<ArrayRef>],
+    with_keys: bool,
+) -> usize {
+    if batches.len() < 2 {
+        return 0;
+    }
+    let needed = |batch: &RecordBatch| -> usize {
+        let columns = batch.columns().iter().zip(&spec.needed);
+        columns
+            .filter(|(_, needed)| **needed)
+            .map(|(column, _)| row_bytes(column))
+            .sum()
+    };
+    let columns: usize = batches.iter().map(needed).sum();
+    let is_copied = |expression: &PhysicalExprRef| {
+        let column = expression.downcast_ref::<Column>();
+        !column.is_some_and(|column| spec.needed[column.index()])
+    };
+    let copied = spec
+        .on_left
+        .iter()
+        .map(|expression| with_keys && is_copied(expression));
+    let copied: Vec<bool> = copied.collect();
+    let keys = key_batches.iter().flat_map(|keys| keys.iter().zip(&copied));
+    columns
+        + keys
+            .filter(|(_, copied)| **copied)
+            .map(|(key, _)| row_bytes(key))
+            .sum::<usize>()
 }
 
 /// One array for each needed left column.
@@ -471,3 +551,27 @@ fn in_parallel<T: Send>(
 
 /// The dynamic filter of a join, if it carries one.
 pub type DynamicFilter = Arc<DynamicFilterPhysicalExpr>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corun_topology::affinity::{allowed_cpus, pin};
+
+    #[test]
+    fn a_build_stays_on_the_cpus_of_the_thread_that_waits_for_it() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let cpus = || allowed_cpus().unwrap();
+        let all = cpus();
+        let pinned = pin(all[0]).unwrap();
+        assert_eq!(runtime.block_on(beside(cpus)).unwrap(), all[..1]);
+        drop(pinned);
+        assert_eq!(runtime.block_on(beside(cpus)).unwrap(), all);
+    }
+
+    #[test]
+    fn a_panic_of_a_build_is_one_of_its_query() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let panicked = std::panic::catch_unwind(|| runtime.block_on(beside(|| panic!("on purpose"))));
+        assert!(panicked.is_err());
+    }
+}

@@ -1,9 +1,9 @@
 //! From key columns to the 64-bit *codes* the join table stores.
 //!
 //! ```text
-//! one integer-like column      -> its bits, zero-copy (exact: equal codes are equal keys)
-//! several integer-like columns -> packed by the ranges seen on the build side, if the product fits 63 bits (exact)
-//! anything else                -> DataFusion's 64-bit row hash (not exact: matches are verified, see `verify`)
+//! one column of numbers      -> its bits, those of integers without a copy (exact: equal codes are equal keys)
+//! several columns of numbers -> packed by the ranges seen on the build side, if the product fits 63 bits (exact)
+//! anything else              -> DataFusion's 64-bit row hash (not exact: matches are verified, see `verify`)
 //! ```
 //!
 //! The encoder is chosen once from the build side ([`KeyEncoder::choose`]) and then encodes probe batches. It decides
@@ -11,7 +11,9 @@
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, Int8Type, Int16Type, UInt8Type, UInt16Type};
+use arrow::datatypes::{
+    DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, UInt8Type, UInt16Type,
+};
 use corun_exec::{Codes, Validity};
 use datafusion::common::NullEquality;
 use datafusion::common::hash_utils::{RandomState, create_hashes};
@@ -83,9 +85,9 @@ pub struct Span {
 /// How key columns become codes. Chosen from the build side.
 #[derive(Debug, Clone)]
 pub enum KeyEncoder {
-    /// One integer-like column.
-    Integer,
-    /// Several integer-like columns whose ranges multiply to at most 2^63 codes.
+    /// One column of numbers.
+    Number,
+    /// Several columns of numbers whose ranges multiply to at most 2^63 codes.
     Packed(Vec<Span>),
     /// Row hashes.
     Hashed {
@@ -109,14 +111,15 @@ impl KeyEncoder {
         let Some(first) = batches.first() else {
             return hashed();
         };
-        let integers = first.iter().all(|column| is_integer_like(column.data_type()));
-        // A NULL build key that must match NULL probe keys has no integer code.
-        let null_keys_needed = nulls_match && batches.iter().flatten().any(|column| column.null_count() > 0);
-        if !integers || null_keys_needed {
+        let numbers = first.iter().all(|column| has_codes(column.data_type()));
+        // A NULL build key that must match NULL probe keys has no code, nor has a decimal beyond 64 bits.
+        let without_code =
+            |column: &ArrayRef| nulls_match && column.null_count() > 0 || is_beyond_codes(column);
+        if !numbers || batches.iter().flatten().any(without_code) {
             return hashed();
         }
         if first.len() == 1 {
-            return KeyEncoder::Integer;
+            return KeyEncoder::Number;
         }
         let spans: Option<Vec<Span>> = (0..first.len()).map(|column| span_of(batches, column)).collect();
         let product = spans.as_ref().and_then(|spans| {
@@ -138,7 +141,7 @@ impl KeyEncoder {
     /// Name for plans and metrics.
     pub fn name(&self) -> &'static str {
         match self {
-            KeyEncoder::Integer => "integer",
+            KeyEncoder::Number => "number",
             KeyEncoder::Packed(_) => "packed",
             KeyEncoder::Hashed { .. } => "hashed",
         }
@@ -150,14 +153,11 @@ impl KeyEncoder {
     /// A key type DataFusion cannot hash.
     pub fn encode(&self, columns: &[ArrayRef]) -> Result<Encoded> {
         match self {
-            KeyEncoder::Integer => Ok(Encoded {
-                codes: integer_codes(&columns[0]),
-                valid: nulls_of(columns),
-            }),
-            KeyEncoder::Packed(spans) => Ok(Encoded {
-                codes: pack(columns, spans),
-                valid: nulls_of(columns),
-            }),
+            KeyEncoder::Number => {
+                let (codes, valid) = codes_of(&columns[0]);
+                Ok(Encoded { codes, valid })
+            }
+            KeyEncoder::Packed(spans) => Ok(pack(columns, spans)),
             KeyEncoder::Hashed { state, nulls_match } => {
                 let mut hashes = vec![0u64; columns[0].len()];
                 create_hashes(columns, state, &mut hashes)?;
@@ -192,6 +192,76 @@ pub fn is_integer_like(data_type: &DataType) -> bool {
             | Decimal32(_, _)
             | Decimal64(_, _)
     )
+}
+
+/// Types whose values have codes of at most 64 bits, long decimals as far as they fit.
+pub fn has_codes(data_type: &DataType) -> bool {
+    use DataType::*;
+    matches!(data_type, Float32 | Float64 | Decimal128(_, _)) || is_integer_like(data_type)
+}
+
+/// Whether a column has decimals beyond 64 bits.
+fn is_beyond_codes(column: &ArrayRef) -> bool {
+    let DataType::Decimal128(_, _) = column.data_type() else {
+        return false;
+    };
+    let mut values = column.as_primitive::<Decimal128Type>().iter().flatten();
+    values.any(|value| i64::try_from(value).is_err())
+}
+
+/// Ordered codes of a column of numbers, and which rows have one: not NULL, nor decimals beyond 64 bits. `None`: all.
+///
+/// Equal codes are equal keys as DataFusion compares them: -0.0 is 0.0, and NaNs are told apart by sign and payload.
+///
+/// # Panics
+/// If the type has no codes ([`has_codes`]).
+pub(crate) fn codes_of(column: &ArrayRef) -> (CodeBuffer, Option<NullBuffer>) {
+    let nulls = || column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+    match column.data_type() {
+        DataType::Float32 => {
+            let values = column.as_primitive::<Float32Type>().values().iter();
+            let codes = values.map(|value| ordered_32((value + 0.0).to_bits()));
+            (CodeBuffer::U32(codes.collect::<Vec<_>>().into(), 0), nulls())
+        }
+        DataType::Float64 => {
+            let values = column.as_primitive::<Float64Type>().values().iter();
+            let codes = values.map(|value| ordered_64((value + 0.0).to_bits()));
+            (CodeBuffer::U64(codes.collect::<Vec<_>>().into(), 0), nulls())
+        }
+        DataType::Decimal128(_, _) => {
+            let decimals = column.as_primitive::<Decimal128Type>();
+            let values = decimals.values().iter();
+            let codes: Vec<u64> = values.map(|value| *value as i64 as u64).collect();
+            let valid = match is_beyond_codes(column) {
+                false => nulls(),
+                true => {
+                    let fits = decimals
+                        .iter()
+                        .map(|value| value.is_some_and(|value| i64::try_from(value).is_ok()));
+                    Some(fits.collect::<Vec<bool>>().into())
+                }
+            };
+            (CodeBuffer::U64(codes.into(), SIGN_64), valid)
+        }
+        _ => (integer_codes(column), nulls()),
+    }
+}
+
+/// Bits of a float in the order of floats: negative ones fall with their magnitude.
+fn ordered_32(bits: u32) -> u32 {
+    if bits & SIGN_32 == 0 {
+        bits | SIGN_32
+    } else {
+        !bits
+    }
+}
+
+fn ordered_64(bits: u64) -> u64 {
+    if bits & SIGN_64 == 0 {
+        bits | SIGN_64
+    } else {
+        !bits
+    }
 }
 
 /// NULLs of any key column; `None` when there are none.
@@ -269,11 +339,9 @@ fn raw<T: arrow::datatypes::ArrowNativeType>(column: &ArrayRef) -> ScalarBuffer<
 fn span_of(batches: &[Vec<ArrayRef>], column: usize) -> Option<Span> {
     let (mut min, mut max) = (u64::MAX, 0u64);
     for batch in batches {
-        let array = &batch[column];
-        let codes = integer_codes(array);
-        let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+        let (codes, valid) = codes_of(&batch[column]);
         for row in 0..codes.len() {
-            if nulls.is_none_or(|nulls| nulls.is_valid(row)) {
+            if valid.as_ref().is_none_or(|valid| valid.is_valid(row)) {
                 let code = codes.get(row);
                 min = min.min(code);
                 max = max.max(code);
@@ -286,10 +354,11 @@ fn span_of(batches: &[Vec<ArrayRef>], column: usize) -> Option<Span> {
     (max - min).checked_add(1).map(|span| Span { min, span })
 }
 
-/// Row-major packing: `((c0 - min0) * span1 + (c1 - min1)) * span2 + ...`. A row outside the build side's ranges gets
-/// `u64::MAX`, which no build row has because the spans multiply to at most 2^63.
-fn pack(columns: &[ArrayRef], spans: &[Span]) -> CodeBuffer {
+/// Row-major packing: `((c0 - min0) * span1 + (c1 - min1)) * span2 + ...`, and the rows that have no NULL. A row outside the build side's
+/// ranges gets `u64::MAX`, which no build row has because the spans multiply to at most 2^63.
+fn pack(columns: &[ArrayRef], spans: &[Span]) -> Encoded {
     let mut packed = vec![0u64; columns[0].len()];
+    let mut all_valid: Option<NullBuffer> = None;
     for (column, Span { min, span }) in columns.iter().zip(spans) {
         let step = |value: u64, slot: &mut u64| {
             let code = value.wrapping_sub(*min);
@@ -299,7 +368,9 @@ fn pack(columns: &[ArrayRef], spans: &[Span]) -> CodeBuffer {
                 u64::MAX
             };
         };
-        match integer_codes(column) {
+        let (codes, valid) = codes_of(column);
+        all_valid = NullBuffer::union(all_valid.as_ref(), valid.as_ref());
+        match codes {
             CodeBuffer::U64(values, bias) => {
                 values
                     .iter()
@@ -314,13 +385,16 @@ fn pack(columns: &[ArrayRef], spans: &[Span]) -> CodeBuffer {
             }
         }
     }
-    CodeBuffer::U64(packed.into(), 0)
+    Encoded {
+        codes: CodeBuffer::U64(packed.into(), 0),
+        valid: all_valid,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Int32Array, Int64Array, StringArray};
+    use arrow::array::{Decimal128Array, Float32Array, Float64Array, Int32Array, Int64Array, StringArray};
     use std::sync::Arc;
 
     fn codes(encoded: &Encoded) -> Vec<u64> {
@@ -333,7 +407,7 @@ mod tests {
     fn integer_codes_keep_the_order_of_signed_values() {
         let column: ArrayRef = Arc::new(Int64Array::from(vec![i64::MIN, -1, 0, 1, i64::MAX]));
         let encoder = KeyEncoder::choose(&[vec![column.clone()]], NullEquality::NullEqualsNothing);
-        assert!(matches!(encoder, KeyEncoder::Integer));
+        assert!(matches!(encoder, KeyEncoder::Number));
         let codes = codes(&encoder.encode(&[column]).unwrap());
         assert!(codes.windows(2).all(|pair| pair[0] < pair[1]), "{codes:?}");
     }
@@ -341,7 +415,7 @@ mod tests {
     #[test]
     fn a_sliced_column_keeps_its_offset() {
         let column: ArrayRef = Arc::new(Int32Array::from(vec![7, 8, 9, 10]).slice(1, 2));
-        let encoded = KeyEncoder::Integer.encode(&[column]).unwrap();
+        let encoded = KeyEncoder::Number.encode(&[column]).unwrap();
         assert_eq!(
             codes(&encoded),
             vec![u64::from(8u32 ^ SIGN_32), u64::from(9u32 ^ SIGN_32)]
@@ -361,6 +435,63 @@ mod tests {
         let a: ArrayRef = Arc::new(Int32Array::from(vec![-4, 6, 0, 0]));
         let b: ArrayRef = Arc::new(Int64Array::from(vec![100, 100, 99, 102]));
         assert_eq!(codes(&encoder.encode(&[a, b]).unwrap()), vec![u64::MAX; 4]);
+    }
+
+    #[test]
+    fn codes_of_floats_sort_as_floats_and_zeros_are_one() {
+        let values = [
+            -f64::NAN,
+            f64::NEG_INFINITY,
+            -1.5,
+            -5e-324,
+            0.0,
+            5e-324,
+            2.0,
+            f64::INFINITY,
+            f64::NAN,
+        ];
+        let column: ArrayRef = Arc::new(Float64Array::from(values.to_vec()));
+        let encoder = KeyEncoder::choose(&[vec![column.clone()]], NullEquality::NullEqualsNothing);
+        assert!(encoder.is_exact());
+        let ordered = codes(&encoder.encode(&[column]).unwrap());
+        assert!(ordered.windows(2).all(|pair| pair[0] < pair[1]), "{ordered:?}");
+        let column: ArrayRef = Arc::new(Float32Array::from(vec![0.0, -0.0, f32::NAN, -f32::NAN, f32::NAN]));
+        let of_32 = codes(&KeyEncoder::Number.encode(&[column]).unwrap());
+        assert!(of_32[0] == of_32[1] && of_32[2] == of_32[4] && of_32[3] < of_32[0] && of_32[0] < of_32[2]);
+    }
+
+    #[test]
+    fn decimals_have_codes_as_far_as_they_fit() {
+        let array = |values: Vec<Option<i128>>| -> ArrayRef {
+            let array = Decimal128Array::from(values);
+            Arc::new(array.with_precision_and_scale(38, 2).unwrap())
+        };
+        let beyond = i128::from(i64::MAX) + 1;
+        let fits = array(vec![
+            Some(i128::from(i64::MIN)),
+            Some(-7),
+            None,
+            Some(7),
+            Some(i128::from(i64::MAX)),
+        ]);
+        let encoder = KeyEncoder::choose(&[vec![fits.clone()]], NullEquality::NullEqualsNothing);
+        assert!(encoder.is_exact());
+        let encoded = encoder.encode(&[fits]).unwrap();
+        let sorted = codes(&encoded);
+        assert!(
+            sorted[0] < sorted[1] && sorted[1] < sorted[3] && sorted[3] < sorted[4],
+            "{sorted:?}"
+        );
+        let probe = encoder
+            .encode(&[array(vec![Some(beyond), Some(7), None, Some(-beyond - 1)])])
+            .unwrap();
+        let valid = probe.valid.unwrap();
+        assert_eq!(
+            (0..4).map(|row| valid.is_valid(row)).collect::<Vec<_>>(),
+            [false, true, false, false]
+        );
+        let wide = array(vec![Some(beyond)]);
+        assert!(!KeyEncoder::choose(&[vec![wide]], NullEquality::NullEqualsNothing).is_exact());
     }
 
     #[test]

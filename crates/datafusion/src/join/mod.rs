@@ -328,7 +328,6 @@ impl CorunJoinExec {
                 sources: self.output_sources(),
             },
             filter_assembler,
-            null_equality: join.null_equality(),
             null_aware: join.null_aware,
             batch_size,
         }

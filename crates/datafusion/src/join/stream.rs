@@ -41,8 +41,6 @@ pub struct ProbeSpec {
     pub assembler: Assembler,
     /// Columns of the filter's intermediate batch.
     pub filter_assembler: Option<Assembler>,
-    /// Whether NULL keys match.
-    pub null_equality: NullEquality,
     /// `NOT IN` semantics.
     pub null_aware: bool,
     /// Rows of an output batch.
@@ -216,12 +214,9 @@ impl Prober {
             &mut pairs,
         );
         if !self.side.keys.is_exact() {
-            retain_equal(
-                &mut pairs,
-                &self.side.key_values,
-                &current.keys,
-                self.spec.null_equality,
-            )?;
+            // Where NULLs do not match, the table finds no pair with one.
+            let nulls_are = NullEquality::NullEqualsNull;
+            retain_equal(&mut pairs, &self.side.key_values, &current.keys, nulls_are)?;
         }
         if let (Some(filter), Some(assembler)) = (&self.spec.filter, &self.spec.filter_assembler) {
             retain_true(

@@ -1,17 +1,18 @@
 //! Real key equality for the candidate pairs that hashed codes gave, and conditions beyond the keys.
 //!
-//! Equality is DataFusion's: -0.0 equals 0.0, NaN equals NaN, NULL equals NULL only where the join says so. The
-//! common case, one string or binary column, compares bytes in a typed loop; everything else goes through DataFusion's
-//! own comparator.
+//! Equality is DataFusion's: -0.0 equals 0.0, NaN equals the same NaN. Columns of numbers, strings and bytes are compared in typed loops, one
+//! column after the other; other types go through DataFusion's own comparator.
 
 use super::output::{Assembler, Columns, Rows};
 use arrow::array::{
-    Array, ArrayRef, AsArray, ByteView, GenericByteArray, GenericByteViewArray, RecordBatch, UInt32Array,
+    Array, ArrayRef, ArrowNativeTypeOp, AsArray, ByteView, GenericByteArray, GenericByteViewArray,
+    RecordBatch, UInt32Array, downcast_primitive,
 };
+use arrow::buffer::NullBuffer;
 use arrow::compute::SortOptions;
 use arrow::datatypes::{
-    BinaryType, BinaryViewType, ByteArrayType, ByteViewType, DataType, LargeBinaryType, LargeUtf8Type,
-    StringViewType, Utf8Type,
+    ArrowPrimitiveType, BinaryType, BinaryViewType, ByteArrayType, ByteViewType, DataType, LargeBinaryType,
+    LargeUtf8Type, StringViewType, Utf8Type,
 };
 use corun_exec::table::Pairs;
 use datafusion::common::NullEquality;
@@ -21,7 +22,7 @@ use datafusion::physical_plan::joins::utils::JoinKeyComparator;
 
 /// Drops the pairs whose keys are not equal, keeping the order of the others.
 ///
-/// `build` and `probe` are the key columns of the whole build side and of the probe batch.
+/// `build` and `probe` are the key columns of the whole build side and of the probe batch, `nulls_are` what two NULLs are.
 ///
 /// # Errors
 /// A key type that DataFusion cannot compare.
@@ -29,43 +30,54 @@ pub fn retain_equal(
     pairs: &mut Pairs,
     build: &[ArrayRef],
     probe: &[ArrayRef],
-    null_equality: NullEquality,
+    nulls_are: NullEquality,
 ) -> Result<()> {
-    if pairs.build.is_empty() {
+    for (build, probe) in build.iter().zip(probe) {
+        if pairs.build.is_empty() {
+            break;
+        }
+        retain_equal_column(pairs, build, probe, nulls_are)?;
+    }
+    Ok(())
+}
+
+fn retain_equal_column(
+    pairs: &mut Pairs,
+    build: &ArrayRef,
+    probe: &ArrayRef,
+    nulls_are: NullEquality,
+) -> Result<()> {
+    macro_rules! numbers {
+        ($type:ty) => {
+            retain_numbers::<$type>(pairs, build, probe, nulls_are)
+        };
+    }
+    if build.data_type() == probe.data_type() {
+        downcast_primitive! {
+            build.data_type() => (numbers),
+            DataType::Utf8 => retain_bytes::<Utf8Type>(pairs, build, probe, nulls_are),
+            DataType::LargeUtf8 => retain_bytes::<LargeUtf8Type>(pairs, build, probe, nulls_are),
+            DataType::Binary => retain_bytes::<BinaryType>(pairs, build, probe, nulls_are),
+            DataType::LargeBinary => retain_bytes::<LargeBinaryType>(pairs, build, probe, nulls_are),
+            DataType::Utf8View => retain_views::<StringViewType>(pairs, build, probe, nulls_are),
+            DataType::BinaryView => retain_views::<BinaryViewType>(pairs, build, probe, nulls_are),
+            _ => retain_compared(pairs, build, probe, nulls_are)?,
+        }
         return Ok(());
     }
-    if let ([build], [probe]) = (build, probe)
-        && (build.null_count() == 0 || probe.null_count() == 0)
-        && build.data_type() == probe.data_type()
-    {
-        // At most one side has NULLs and its values under NULL slots may be anything.
-        let nullable = if build.null_count() > 0 {
-            Some((true, build.logical_nulls()))
-        } else {
-            None
-        };
-        let nullable = nullable.or_else(|| (probe.null_count() > 0).then(|| (false, probe.logical_nulls())));
-        let live = |b: usize, p: usize| match &nullable {
-            Some((true, Some(nulls))) => nulls.is_valid(b),
-            Some((false, Some(nulls))) => nulls.is_valid(p),
-            _ => true,
-        };
-        match build.data_type() {
-            DataType::Utf8 => return retain_bytes::<Utf8Type>(pairs, build, probe, live),
-            DataType::LargeUtf8 => return retain_bytes::<LargeUtf8Type>(pairs, build, probe, live),
-            DataType::Binary => return retain_bytes::<BinaryType>(pairs, build, probe, live),
-            DataType::LargeBinary => return retain_bytes::<LargeBinaryType>(pairs, build, probe, live),
-            DataType::Utf8View => return retain_views::<StringViewType>(pairs, build, probe, live),
-            DataType::BinaryView => return retain_views::<BinaryViewType>(pairs, build, probe, live),
-            _ => {}
-        }
-    }
-    let comparator = JoinKeyComparator::new(
-        build,
-        probe,
-        &vec![SortOptions::default(); build.len()],
-        null_equality,
-    )?;
+    retain_compared(pairs, build, probe, nulls_are)
+}
+
+/// By DataFusion's comparator, which goes through a call for each pair.
+fn retain_compared(
+    pairs: &mut Pairs,
+    build: &ArrayRef,
+    probe: &ArrayRef,
+    nulls_are: NullEquality,
+) -> Result<()> {
+    let (build, probe) = (std::slice::from_ref(build), std::slice::from_ref(probe));
+    let ascending = [SortOptions::default()];
+    let comparator = JoinKeyComparator::new(build, probe, &ascending, nulls_are)?;
     retain(pairs, |b, p| comparator.is_equal(b, p));
     Ok(())
 }
@@ -117,52 +129,88 @@ fn retain(pairs: &mut Pairs, equal: impl Fn(usize, usize) -> bool) {
     pairs.probe.truncate(kept);
 }
 
+/// Drops pairs of different values. The values of NULLs may be anything.
+fn retain_values(
+    pairs: &mut Pairs,
+    (build_nulls, probe_nulls): (Option<&NullBuffer>, Option<&NullBuffer>),
+    nulls_are: NullEquality,
+    equal: impl Fn(usize, usize) -> bool,
+) {
+    let nulls_are_equal = nulls_are == NullEquality::NullEqualsNull;
+    let is_null = |nulls: Option<&NullBuffer>, row| nulls.is_some_and(|nulls| nulls.is_null(row));
+    match (build_nulls, probe_nulls) {
+        (None, None) => retain(pairs, equal),
+        _ => retain(pairs, |b, p| {
+            match (is_null(build_nulls, b), is_null(probe_nulls, p)) {
+                (false, false) => equal(b, p),
+                (build, probe) => nulls_are_equal && build && probe,
+            }
+        }),
+    }
+}
+
+fn retain_numbers<T: ArrowPrimitiveType>(
+    pairs: &mut Pairs,
+    build: &ArrayRef,
+    probe: &ArrayRef,
+    nulls_are: NullEquality,
+) {
+    let (build, probe) = (build.as_primitive::<T>(), probe.as_primitive::<T>());
+    let (build_values, probe_values) = (build.values(), probe.values());
+    retain_values(pairs, (build.nulls(), probe.nulls()), nulls_are, |b, p| {
+        let (b_value, p_value) = (build_values[b], probe_values[p]);
+        // Of floats `is_eq` compares bits, and the zeros have different ones.
+        b_value == p_value || b_value.is_eq(p_value)
+    });
+}
+
 fn retain_bytes<T: ByteArrayType>(
     pairs: &mut Pairs,
     build: &ArrayRef,
     probe: &ArrayRef,
-    live: impl Fn(usize, usize) -> bool,
-) -> Result<()> {
+    nulls_are: NullEquality,
+) {
     let (build, probe): (&GenericByteArray<T>, &GenericByteArray<T>) = (build.as_bytes(), probe.as_bytes());
-    retain(pairs, |b, p| {
+    retain_values(pairs, (build.nulls(), probe.nulls()), nulls_are, |b, p| {
         let (b_value, p_value): (&[u8], &[u8]) = (build.value(b).as_ref(), probe.value(p).as_ref());
-        b_value == p_value && live(b, p)
+        b_value == p_value
     });
-    Ok(())
 }
 
 fn retain_views<T: ByteViewType>(
     pairs: &mut Pairs,
     build: &ArrayRef,
     probe: &ArrayRef,
-    live: impl Fn(usize, usize) -> bool,
-) -> Result<()> {
+    nulls_are: NullEquality,
+) {
     let (build, probe): (&GenericByteViewArray<T>, &GenericByteViewArray<T>) =
         (build.as_byte_view(), probe.as_byte_view());
     let (build_views, probe_views) = (build.views(), probe.views());
-    retain(pairs, |b, p| {
+    retain_values(pairs, (build.nulls(), probe.nulls()), nulls_are, |b, p| {
         let (b_view, p_view) = (build_views[b], probe_views[p]);
         // Length and the first four bytes stand in the low half of a view; short values are in it whole.
-        let equal = if b_view as u64 != p_view as u64 {
+        if b_view as u64 != p_view as u64 {
             false
         } else if ByteView::from(b_view).length <= 12 {
             b_view == p_view
         } else {
             let (b_value, p_value): (&[u8], &[u8]) = (build.value(b).as_ref(), probe.value(p).as_ref());
             b_value == p_value
-        };
-        equal && live(b, p)
+        }
     });
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Float64Array, Int32Array, StringArray, StringViewArray};
+    use arrow::array::{BooleanArray, Float64Array, Int32Array, StringArray, StringViewArray};
     use std::sync::Arc;
 
-    fn check(build: Vec<ArrayRef>, probe: Vec<ArrayRef>, null_equality: NullEquality, want: &[(u32, u32)]) {
+    fn check(build: Vec<ArrayRef>, probe: Vec<ArrayRef>, want: &[(u32, u32)]) {
+        check_with(NullEquality::NullEqualsNothing, build, probe, want);
+    }
+
+    fn check_with(nulls_are: NullEquality, build: Vec<ArrayRef>, probe: Vec<ArrayRef>, want: &[(u32, u32)]) {
         let (nb, np) = (build[0].len() as u32, probe[0].len() as u32);
         let mut pairs = Pairs::default();
         for p in 0..np {
@@ -171,7 +219,7 @@ mod tests {
                 pairs.probe.push(p);
             }
         }
-        retain_equal(&mut pairs, &build, &probe, null_equality).unwrap();
+        retain_equal(&mut pairs, &build, &probe, nulls_are).unwrap();
         let got: Vec<(u32, u32)> = pairs
             .build
             .iter()
@@ -181,7 +229,7 @@ mod tests {
         assert_eq!(got, want);
     }
 
-    const PLAIN: NullEquality = NullEquality::NullEqualsNothing;
+    const NULLS_EQUAL: NullEquality = NullEquality::NullEqualsNull;
 
     #[test]
     fn strings_of_every_layout() {
@@ -192,21 +240,19 @@ mod tests {
         check(
             vec![Arc::new(StringArray::from(a.clone()))],
             vec![Arc::new(StringArray::from(b.clone()))],
-            PLAIN,
             &[(0, 1)],
         );
         check(
             vec![Arc::new(StringViewArray::from(a.clone()))],
             vec![Arc::new(StringViewArray::from(b))],
-            PLAIN,
             &[(0, 1)],
         );
         let same: ArrayRef = Arc::new(StringViewArray::from(a));
-        check(vec![same.clone()], vec![same.clone()], PLAIN, &[(0, 0), (2, 2)]);
-        check(
+        check(vec![same.clone()], vec![same.clone()], &[(0, 0), (2, 2)]);
+        check_with(
+            NULLS_EQUAL,
             vec![same.clone()],
             vec![same],
-            NullEquality::NullEqualsNull,
             &[(0, 0), (1, 1), (2, 2)],
         );
     }
@@ -215,14 +261,30 @@ mod tests {
     fn an_empty_string_is_not_null() {
         let build: ArrayRef = Arc::new(StringArray::from(vec![Some(""), None]));
         let probe: ArrayRef = Arc::new(StringArray::from(vec![""]));
-        check(vec![build], vec![probe], PLAIN, &[(0, 0)]);
+        check(vec![build], vec![probe], &[(0, 0)]);
     }
 
     #[test]
     fn floats_follow_sql() {
         let build: ArrayRef = Arc::new(Float64Array::from(vec![0.0, f64::NAN]));
-        let probe: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, f64::NAN, 1.0]));
-        check(vec![build], vec![probe], PLAIN, &[(0, 0), (1, 1)]);
+        let probe: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, f64::NAN, 1.0, -f64::NAN]));
+        check(vec![build], vec![probe], &[(0, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn numbers_and_their_nulls() {
+        let build: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None, Some(0)]));
+        let probe: ArrayRef = Arc::new(Int32Array::from(vec![None, Some(0), Some(1)]));
+        check(vec![build.clone()], vec![probe.clone()], &[(2, 1), (0, 2)]);
+        check_with(NULLS_EQUAL, vec![build], vec![probe], &[(1, 0), (2, 1), (0, 2)]);
+    }
+
+    #[test]
+    fn other_types_are_compared_by_datafusion() {
+        let build: ArrayRef = Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)]));
+        let probe: ArrayRef = Arc::new(BooleanArray::from(vec![Some(false), None]));
+        check(vec![build.clone()], vec![probe.clone()], &[(2, 0)]);
+        check_with(NULLS_EQUAL, vec![build], vec![probe], &[(2, 0), (1, 1)]);
     }
 
     #[test]
@@ -235,6 +297,6 @@ mod tests {
             Arc::new(Int32Array::from(vec![1])),
             Arc::new(StringArray::from(vec!["q"])),
         ];
-        check(a, b, PLAIN, &[(1, 0)]);
+        check(a, b, &[(1, 0)]);
     }
 }

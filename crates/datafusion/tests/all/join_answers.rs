@@ -335,7 +335,7 @@ async fn plans_show_the_join_and_options_switch_it_off() {
         "{plan}"
     );
     let analyzed = engine.explain(sql, true).await.unwrap();
-    assert!(analyzed.contains("table_dense_integer=1"), "{analyzed}");
+    assert!(analyzed.contains("table_dense_number=1"), "{analyzed}");
     for (streaming, llc_bytes, reuse) in [
         ("auto", 1 << 30, "keep"),
         ("auto", 64, "once"),

@@ -97,6 +97,40 @@ async fn the_stock_is_found_by_item_and_day() {
     assert_eq!(keys_of_stock(&plan), 1, "{plan}");
 }
 
+/// What `EXPLAIN` says beside the plans.
+async fn explained(engine: &Engine, sql: &str) -> String {
+    let output = engine.query(&format!("explain {sql}")).await.unwrap();
+    let rows = lines(&output);
+    let row = rows.iter().find(|row| row.starts_with("locality"));
+    row.expect("a row of locality").clone()
+}
+
+#[tokio::test]
+async fn explain_tells_the_order_and_why() {
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path()).await;
+    let engine = open(folder.path(), Joins::Corun, 2, &[]).await;
+    let text = explained(&engine, &statements()[0]).await;
+    assert!(text.contains("orders of inner joins:"), "{text}");
+    assert!(
+        text.contains(" rows between joins, ") && text.contains(" as written"),
+        "{text}"
+    );
+    for table in ["sales", "stock", "depots", "days"] {
+        assert!(text.contains(table), "{text}");
+    }
+    let few =
+        "select count(*) from sales join days d1 on sales.day = d1.day join days d2 on d1.week = d2.day";
+    let text = explained(&engine, few).await;
+    assert!(
+        text.contains("as written: ") && text.contains("rows between joins are few"),
+        "{text}"
+    );
+    let off = open(folder.path(), Joins::Corun, 2, &[("corun.join_order", "false")]).await;
+    let text = explained(&off, &statements()[0]).await;
+    assert!(!text.contains("orders of inner joins"), "{text}");
+}
+
 #[tokio::test]
 async fn without_known_values_the_order_stays() {
     let engine = engine(Joins::Corun, 2, 8192, &[], &[]);

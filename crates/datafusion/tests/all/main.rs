@@ -5,6 +5,7 @@ mod aggregates;
 mod common;
 mod decisions;
 mod index_answers;
+mod index_statements;
 mod join_answers;
 mod join_order;
 mod kept_columns;

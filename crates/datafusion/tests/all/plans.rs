@@ -160,3 +160,39 @@ async fn many_outer_rows_are_hashed() {
     let sql = "select a.f_value, b.f_value from fact a join fact b on a.f_part = b.f_part";
     insta::assert_snapshot!(plan(&indexed_star().await, sql).await);
 }
+
+/// A left side whose rows come at the end of the join is one table if it is small, so that its keys are looked up below the groups.
+#[tokio::test]
+async fn keys_of_a_small_left_side_are_looked_up_below_groups() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = EngineOptions {
+        partitions: 2,
+        share_work: false,
+        ..EngineOptions::default()
+    };
+    let engine = Engine::new(&options).unwrap();
+    for (name, rows) in [
+        (
+            "parts",
+            "select value as p_key, 'brand ' || (value % 25) as brand from generate_series(1, 20000)",
+        ),
+        (
+            "items",
+            "select value % 20000 as part, value % 50 as quantity, value % 7 as price from generate_series(1, 600000)",
+        ),
+    ] {
+        let path = folder.path().join(format!("{name}.parquet"));
+        let sql = format!("copy ({rows}) to '{}' stored as parquet", path.display());
+        engine.query(&sql).await.unwrap();
+        engine.register_path(name, &path).await.unwrap();
+    }
+    let sql = "select sum(price) from items, parts where p_key = part and brand = 'brand 7' \
+               and quantity < (select 0.5 * avg(quantity) from items where part = p_key)";
+    let plan = plan(&engine, sql).await;
+    let semi = plan.lines().find(|line| line.contains("join_type=LeftSemi"));
+    assert!(semi.is_some_and(|line| line.contains("build=Shared")), "{plan}");
+    assert!(
+        plan.contains("CorunPrefilterExec: lookups=[part in p_key]"),
+        "{plan}"
+    );
+}

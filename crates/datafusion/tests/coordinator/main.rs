@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod ends;
+mod indexes;
 mod setting;
 
 use common::lines;

@@ -192,6 +192,7 @@ impl Site<'_> {
             facts.distinct_estimate
         };
         let finish = |index, duplicates, distinct| JoinTable {
+            id: super::next_id(),
             index,
             duplicates,
             members: None,

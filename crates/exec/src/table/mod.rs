@@ -22,6 +22,8 @@
 //! ```
 
 mod build;
+#[cfg(test)]
+mod cursor_tests;
 mod dense;
 mod direct;
 mod fill;
@@ -39,7 +41,8 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::AtomicBool;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use corun_model::cache::reuse::Reuse;
 
@@ -84,6 +87,8 @@ pub enum BuildError {
 /// A map from 64-bit codes to build rows.
 #[derive(Debug)]
 pub struct JoinTable {
+    /// Which table of the process it is: cursors stay with theirs.
+    id: NonZeroU64,
     index: Index,
     duplicates: HugeBuf<u32>,
     members: Option<Members>,
@@ -106,6 +111,13 @@ enum Index {
     Lines32 { lines: HugeBuf<Line32>, bits: u32 },
     /// Lines of 64-bit keys, in `1 << bits` partitions.
     Lines64 { lines: HugeBuf<Line64>, bits: u32 },
+}
+
+/// A number that no other table has.
+fn next_id() -> NonZeroU64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let before = LAST.fetch_add(1, Ordering::Relaxed);
+    NonZeroU64::MIN.saturating_add(before)
 }
 
 impl JoinTable {
@@ -132,6 +144,7 @@ impl JoinTable {
     /// A table without rows.
     fn empty() -> Result<JoinTable, BuildError> {
         Ok(JoinTable {
+            id: next_id(),
             index: Index::Dense {
                 values: HugeBuf::zeroed(1)?,
             },

@@ -1,6 +1,7 @@
 //! Probing: [`JoinTable::probe`], [`JoinTable::matches`] and [`JoinTable::mark`].
 
 use std::marker::PhantomData;
+use std::num::NonZeroU64;
 
 use corun_model::cache::reuse::Reuse;
 
@@ -57,6 +58,8 @@ impl Pairs {
 /// Where a probe of one batch stands between calls, and its reusable buffers.
 #[derive(Debug, Default)]
 pub struct ProbeCursor {
+    /// The table whose values are not yet turned into pairs.
+    table: Option<NonZeroU64>,
     /// Does the batch come straight from memory, to be read once?
     read_once: bool,
     /// Rows (or selected rows) looked up so far.
@@ -125,7 +128,8 @@ impl JoinTable {
     /// all. The cursor must be fresh (or [`ProbeCursor::reset`]) for each batch.
     ///
     /// # Panics
-    /// When `limit` is 0, a selected row is out of range, or `valid` and `codes` differ in length.
+    /// When `limit` is 0, a selected row is out of range, or `valid` and `codes` differ in length; when the cursor stands in the midst of a batch
+    /// of another table, or further than this batch goes.
     pub fn probe(
         &self,
         codes: &Codes<'_>,
@@ -136,6 +140,13 @@ impl JoinTable {
         out: &mut Pairs,
     ) -> bool {
         assert!(limit > 0, "a probe must be allowed to give at least one pair");
+        if cursor.position == 0 {
+            cursor.table = Some(self.id);
+        }
+        assert!(
+            cursor.table == Some(self.id),
+            "a cursor in the midst of a batch stays with its table"
+        );
         let batch = Batch {
             codes,
             valid,
@@ -175,6 +186,10 @@ impl JoinTable {
     ) -> bool {
         out.clear();
         let total = batch.rows();
+        assert!(
+            cursor.position <= total,
+            "a cursor in the midst of a batch stays with it"
+        );
         loop {
             if cursor.next < cursor.values.len() {
                 self.expand(cursor, limit, out);

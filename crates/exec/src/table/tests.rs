@@ -17,13 +17,13 @@ use crate::workers::{ScopedThreads, Serial, Workers};
 
 /// Keys with NULLs, as one column.
 #[derive(Clone, Debug)]
-struct Column {
-    codes: Vec<u64>,
-    valid: Option<Vec<bool>>,
+pub(super) struct Column {
+    pub(super) codes: Vec<u64>,
+    pub(super) valid: Option<Vec<bool>>,
 }
 
 impl Column {
-    fn all_valid(codes: Vec<u64>) -> Column {
+    pub(super) fn all_valid(codes: Vec<u64>) -> Column {
         Column { codes, valid: None }
     }
 
@@ -54,7 +54,7 @@ impl Column {
 }
 
 /// Builds from chunks of at most `chunk_rows` rows whose bitmaps begin at different bits; `bias` is put on and taken off.
-fn table_of(
+pub(super) fn table_of(
     column: &Column,
     chunk_rows: usize,
     bias: u64,
@@ -632,45 +632,4 @@ fn matches_are_prepared_where_it_pays() {
     );
     assert_eq!(prepared(vec![5, 900, u64::MAX], true, None), 0, "far apart");
     assert_eq!(prepared(Vec::new(), true, None), 0, "no rows");
-}
-
-/// After a batch of which few rows had a partner, the next is asked for members first; the answer is the same.
-#[test]
-fn selective_probes_ask_members_first() {
-    let mut build = Column::all_valid((0..3000).map(|row| row % 1000 * 100).collect());
-    build.valid = Some((0..3000).map(|row| row % 7 != 0).collect());
-    let options = BuildOptions::default();
-    let mut table = table_of(&build, 100, 0, &options, &Serial, Isa::detect()).unwrap();
-    table.prepare_matches(false, &options).unwrap();
-    let all_pairs = |cursor: &mut ProbeCursor, values: &[u64]| {
-        let (mut all, mut pairs) = (Pairs::default(), Pairs::default());
-        let valid: Vec<u8> = vec![0b1011_0111; values.len().div_ceil(8)];
-        let valid = Validity::new(&valid, 0, values.len());
-        cursor.reset();
-        loop {
-            let finished = table.probe(
-                &Codes::U64 { values, bias: 0 },
-                Some(valid),
-                None,
-                cursor,
-                64,
-                &mut pairs,
-            );
-            all.build.extend(&pairs.build);
-            all.probe.extend(&pairs.probe);
-            if finished {
-                return all;
-            }
-        }
-    };
-    let mut cursor = ProbeCursor::default();
-    for batch in 0..4_u64 {
-        let step = if batch < 3 { 1 } else { 100 };
-        let values: Vec<u64> = (0..1000).map(|row| row * step).collect();
-        let pairs = all_pairs(&mut cursor, &values);
-        assert_eq!(pairs, all_pairs(&mut ProbeCursor::default(), &values));
-        assert!(!pairs.is_empty());
-        assert_eq!(cursor.asked, batch > 0, "asked since the first batch");
-        assert_eq!(cursor.selective, batch < 3, "until many rows have a partner");
-    }
 }

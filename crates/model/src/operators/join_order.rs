@@ -4,6 +4,8 @@
 //! larger number of different values (Selinger et al., SIGMOD 1979). Keys are looked up where they come from ([`JoinGraph::rows_of`]), so
 //! a relation that is joined later keeps rows away already; what an order can still win are joins of many rows to many.
 
+use std::fmt::{Display, Formatter};
+
 /// At most so many relations are tried in every order; more are joined greedily, the smallest result first.
 pub const EXHAUSTIVE_MAX: usize = 10;
 
@@ -43,6 +45,40 @@ pub enum JoinTree {
     Join(Box<JoinTree>, Box<JoinTree>),
 }
 
+/// Why joins stay in the given order.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum AsGiven {
+    /// Fewer than three relations have one order.
+    Two,
+    /// More than [`RELATIONS_MAX`] relations.
+    Many,
+    /// So few rows lie between the joins that no order can save [`ROWS_SAVED_MIN`].
+    FewRows(f64),
+    /// Some relations have no column in common with the others.
+    Apart,
+    /// The best order is not better enough ([`GAIN_MIN`], [`ROWS_SAVED_MIN`]).
+    NoBetter {
+        /// Rows between joins in the best order.
+        rows: f64,
+        /// Rows between joins in the given order.
+        rows_given: f64,
+    },
+}
+
+impl Display for AsGiven {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        match self {
+            AsGiven::Two => write!(f, "two tables have one order"),
+            AsGiven::Many => write!(f, "more than {RELATIONS_MAX} tables"),
+            AsGiven::FewRows(rows) => write!(f, "{rows:.0} rows between joins are few"),
+            AsGiven::Apart => write!(f, "some tables have no column in common with the others"),
+            AsGiven::NoBetter { rows, rows_given } => {
+                write!(f, "{rows_given:.0} rows between joins, {rows:.0} at best")
+            }
+        }
+    }
+}
+
 /// An order that is better than the given one, and what makes it so.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BetterOrder {
@@ -52,6 +88,16 @@ pub struct BetterOrder {
     pub rows: f64,
     /// Rows between joins in the given order.
     pub rows_given: f64,
+}
+
+impl Display for BetterOrder {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{:.0} rows between joins, {:.0} as written",
+            self.rows, self.rows_given
+        )
+    }
 }
 
 impl JoinTree {
@@ -121,22 +167,30 @@ impl JoinGraph {
     }
 
     /// The best order, if it is far better than `given`. Products of relations without a common column are not tried.
-    pub fn better_order(&self, given: &JoinTree) -> Option<BetterOrder> {
+    ///
+    /// # Errors
+    /// Why the order stays as it is given.
+    pub fn better_order(&self, given: &JoinTree) -> Result<BetterOrder, AsGiven> {
         let relations = self.rows.len();
-        if !(3..=RELATIONS_MAX).contains(&relations) {
-            return None;
+        match relations {
+            0..=2 => return Err(AsGiven::Two),
+            3..=RELATIONS_MAX => {}
+            _ => return Err(AsGiven::Many),
         }
         let rows_given = self.rows_between(given);
         if rows_given < ROWS_SAVED_MIN {
-            return None;
+            return Err(AsGiven::FewRows(rows_given));
         }
         let tree = match relations <= EXHAUSTIVE_MAX {
-            true => self.exhaustive()?,
-            false => self.greedy()?,
+            true => self.exhaustive(),
+            false => self.greedy(),
         };
+        let tree = tree.ok_or(AsGiven::Apart)?;
         let rows = self.rows_between(&tree);
-        let pays = rows * GAIN_MIN <= rows_given && rows_given - rows >= ROWS_SAVED_MIN;
-        pays.then_some(BetterOrder {
+        if rows * GAIN_MIN > rows_given || rows_given - rows < ROWS_SAVED_MIN {
+            return Err(AsGiven::NoBetter { rows, rows_given });
+        }
+        Ok(BetterOrder {
             tree,
             rows,
             rows_given,
@@ -302,7 +356,12 @@ mod tests {
         };
         let sides = [left.relations(), right.relations()];
         assert!(sides.contains(&0b0010), "{better:?}");
-        assert_eq!(graph.better_order(&better.tree), None, "it is the best");
+        let (rows, rows_given) = (better.rows, better.rows);
+        let the_best = match rows < ROWS_SAVED_MIN {
+            true => AsGiven::FewRows(rows),
+            false => AsGiven::NoBetter { rows, rows_given },
+        };
+        assert_eq!(graph.better_order(&better.tree), Err(the_best));
     }
 
     #[test]
@@ -316,8 +375,16 @@ mod tests {
                 class(&[(0, 1e3), (3, 10.0)]),
             ],
         };
-        assert_eq!(graph.better_order(&in_turn(&[0, 1, 2, 3])), None);
-        assert_eq!(graph.better_order(&in_turn(&[0, 1])), None);
+        let stays = graph.better_order(&in_turn(&[0, 1, 2, 3])).unwrap_err();
+        assert!(
+            matches!(stays, AsGiven::NoBetter { .. } | AsGiven::FewRows(_)),
+            "{stays}"
+        );
+        let two = JoinGraph {
+            rows: vec![1e6; 2],
+            classes: vec![class(&[(0, 10.0), (1, 10.0)])],
+        };
+        assert_eq!(two.better_order(&in_turn(&[0, 1])), Err(AsGiven::Two));
     }
 
     #[test]
@@ -326,7 +393,8 @@ mod tests {
             rows: vec![1e6; 4],
             classes: vec![class(&[(0, 10.0), (1, 10.0)]), class(&[(2, 10.0), (3, 10.0)])],
         };
-        assert_eq!(apart.better_order(&in_turn(&[0, 1, 2, 3])), None);
+        let stays = apart.better_order(&in_turn(&[0, 1, 2, 3]));
+        assert_eq!(stays, Err(AsGiven::Apart));
         // A chain of twelve, given from its expensive end.
         let mut graph = sales_and_stock();
         for next in 4..12 {
