@@ -6,6 +6,7 @@ use datafusion::catalog::memory::MemorySchemaProvider;
 use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
 use datafusion::common::exec_err;
 use datafusion::error::Result;
+use futures::future::{Either, select};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,14 +31,32 @@ impl Definitions {
     /// # Errors
     /// A statement that changes a table for longer than ten seconds.
     pub(crate) async fn alone(&self) -> Result<OwnedRwLockWriteGuard<()>, EngineError> {
-        let alone = tokio::time::timeout(PATIENCE, Arc::clone(&self.0).write_owned()).await;
-        alone.map_err(|_| {
-            let seconds = PATIENCE.as_secs();
-            EngineError::new(format!(
-                "other statements have been changing tables for {seconds} seconds"
-            ))
-            .with_hint("make or drop the index when they have ended")
-        })
+        self.alone_within(PATIENCE).await
+    }
+
+    async fn alone_within(&self, patience: Duration) -> Result<OwnedRwLockWriteGuard<()>, EngineError> {
+        if let Ok(alone) = Arc::clone(&self.0).try_write_owned() {
+            return Ok(alone);
+        }
+        // A thread keeps the time: the caller's runtime may have no timers. It ends when the wait does.
+        let (_waiting, waits) = std::sync::mpsc::channel::<()>();
+        let (ring, rung) = tokio::sync::oneshot::channel();
+        std::thread::Builder::new()
+            .name("corun-patience".to_owned())
+            .spawn(move || {
+                let _over = waits.recv_timeout(patience);
+                let _gone = ring.send(());
+            })
+            .map_err(|error| EngineError::new(format!("there is no thread that keeps the time: {error}")))?;
+        let alone = std::pin::pin!(Arc::clone(&self.0).write_owned());
+        match select(alone, rung).await {
+            Either::Left((alone, _)) => Ok(alone),
+            Either::Right(_) => {
+                let seconds = patience.as_secs();
+                let primary = format!("other statements have been changing tables for {seconds} seconds");
+                Err(EngineError::new(primary).with_hint("make or drop the index when they have ended"))
+            }
+        }
     }
 }
 
@@ -112,5 +131,32 @@ impl SchemaProvider for Tables {
 
     fn table_exist(&self, name: &str) -> bool {
         self.0.read().contains_key(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_end_on_a_runtime_without_timers() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let definitions = Definitions::default();
+            let changing = definitions.changing().await;
+            let refused = definitions.alone_within(Duration::from_millis(1)).await;
+            assert!(
+                refused
+                    .unwrap_err()
+                    .to_string()
+                    .contains("have been changing tables")
+            );
+            let patient = definitions.alone();
+            drop(changing);
+            patient.await.unwrap();
+            let waiting = definitions.changing().await;
+            let (alone, ()) = futures::join!(definitions.alone(), async { drop(waiting) });
+            alone.unwrap();
+        });
     }
 }
