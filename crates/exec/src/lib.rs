@@ -7,6 +7,8 @@
 //! [`csb::CsbTree`] is an ordered index from keys to row numbers that can change; [`shared_csb::SharedCsbTree`] is one that
 //! threads change and read at once.
 //!
+//! [`groups`]: partitioned hash aggregation, `GROUP BY` without dependent cache misses.
+//!
 //! [`operators`] are the joins of paper 000, as straight code and cut into stages that [`stage`] executes in any mode.
 //!
 //! Order of calls: make codes of key columns ([`Codes`], one [`Chunk`] a batch), [`table::JoinTable::build`], then for
@@ -19,6 +21,7 @@
 pub mod codes;
 pub mod csb;
 pub mod gather;
+pub mod groups;
 pub mod huge;
 mod isa;
 pub mod operators;

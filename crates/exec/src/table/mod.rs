@@ -27,7 +27,7 @@ mod cursor_tests;
 mod dense;
 mod direct;
 mod fill;
-mod hash;
+pub(crate) mod hash;
 mod kernel;
 mod layout;
 mod measure;

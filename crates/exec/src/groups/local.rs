@@ -1,0 +1,320 @@
+//! [`LocalGroups`]: the first phase, one a thread.
+
+use super::fold::{Argument, fold_rows};
+use super::keys::{Columns, Keys, ManyColumns, hash_records};
+use super::layout::Layout;
+use super::partitioned::Partitioned;
+use super::table::{NullKeys, SLOT_BYTES, Scratch, Table};
+use super::{BATCH_ROWS, Options, try_zeroed};
+use crate::codes::Validity;
+use crate::huge::OutOfMemory;
+use crate::table::hash::Mixer;
+
+/// Rows a record below which a full table is held to reduce too little.
+const REDUCTION_MIN: u64 = 2;
+
+/// How many times the table's groups pass by it before it is tried again. Unmeasured: trying costs a few nanoseconds a row
+/// of the table's groups.
+const BYPASS_TABLES: u64 = 32;
+
+/// Groups of the rows of one thread: a table that stays in the private cache, and partitions of records behind it.
+///
+/// After an error it holds some rows twice or not at all, and only dropping it makes sense. [`LocalGroups::bytes_for`] tells
+/// before.
+///
+/// ```text
+///            +-- filling the table --+
+///   push --> |                       | -- full, reduced by 2 or more --> emptied into partitions, filling again
+///            +-----------------------+ -- full, reduced by less -------> emptied, the next rows become records at once
+/// ```
+#[derive(Debug)]
+pub struct LocalGroups {
+    layout: Layout,
+    options: Options,
+    mixer: Mixer,
+    capacity_max: usize,
+    table: Table,
+    scratch: Scratch,
+    /// Records of rows that pass by the table; empty until there are any.
+    passing: Vec<u64>,
+    partitioned: Partitioned,
+    /// Whether the record at position 0, that of the NULL key, has a row.
+    has_null: bool,
+    rows: u64,
+    /// Rows in the table.
+    table_rows: u64,
+    /// Rows that are still to pass by.
+    bypass_rows: u64,
+    pub(super) emptied: u64,
+    pub(super) bypassed_rows: u64,
+}
+
+impl LocalGroups {
+    /// No groups.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    ///
+    /// # Panics
+    /// When `options` ask for more than 8 bits of partitions.
+    pub fn new(layout: Layout, options: &Options) -> Result<Self, OutOfMemory> {
+        assert!(options.partition_bits <= 8, "at most 256 partitions");
+        let mixer = Mixer::new(options.seed, 0);
+        let capacity_max = options.groups_of(&layout, options.table_bytes);
+        Ok(LocalGroups {
+            options: *options,
+            mixer,
+            capacity_max,
+            table: Table::new(layout.clone(), mixer, capacity_max)?,
+            scratch: Scratch::new()?,
+            passing: Vec::new(),
+            partitioned: Partitioned::new(&layout, 0, options.partition_bits)?,
+            layout,
+            has_null: false,
+            rows: 0,
+            table_rows: 0,
+            bypass_rows: 0,
+            emptied: 0,
+            bypassed_rows: 0,
+        })
+    }
+
+    /// Folds a batch of rows. `keys[word][row]` is a word of a row's key; a row that is not in `valid` is of the NULL key,
+    /// which is equal to itself, and its key words mean nothing. `arguments` has one element a fold.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    ///
+    /// # Panics
+    /// When the number of words or arguments is not the layout's, when lengths differ, or when a fold does not take its
+    /// argument's values.
+    pub fn push(
+        &mut self,
+        keys: &[&[u64]],
+        valid: Option<Validity<'_>>,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), OutOfMemory> {
+        assert_eq!(keys.len(), self.layout.key_words(), "key words");
+        assert_eq!(arguments.len(), self.layout.folds().len(), "arguments");
+        let rows = keys[0].len();
+        assert!(
+            keys.iter().all(|word| word.len() == rows),
+            "key words differ in length"
+        );
+        assert!(
+            valid.is_none_or(|valid| valid.len() == rows),
+            "validity and keys differ in length"
+        );
+        for (&fold, argument) in self.layout.folds().iter().zip(arguments) {
+            argument.check(fold, rows);
+        }
+        for start in (0..rows).step_by(BATCH_ROWS) {
+            let range = start..rows.min(start + BATCH_ROWS);
+            let batch = Batch {
+                rows: range.len(),
+                nulls: valid
+                    .filter(|valid| range.clone().any(|row| !valid.is_valid(row)))
+                    .map(|valid| NullKeys {
+                        valid,
+                        first_row: start,
+                    }),
+                arguments,
+                first_row: start,
+            };
+            match keys.len() {
+                1 => self.push_batch(&Columns::<1>::new(keys, range), &batch)?,
+                2 => self.push_batch(&Columns::<2>::new(keys, range), &batch)?,
+                3 => self.push_batch(&Columns::<3>::new(keys, range), &batch)?,
+                _ => {
+                    let keys = ManyColumns {
+                        columns: keys,
+                        first_row: start,
+                    };
+                    self.push_batch(&keys, &batch)?;
+                }
+            }
+        }
+        self.rows += rows as u64;
+        Ok(())
+    }
+
+    fn push_batch(&mut self, keys: &impl Keys, batch: &Batch<'_>) -> Result<(), OutOfMemory> {
+        self.has_null |= batch.nulls.is_some();
+        keys.hash_all(self.mixer, &mut self.scratch.hashes[..batch.rows]);
+        let mut row = 0;
+        while row < batch.rows {
+            row = if self.bypass_rows > 0 {
+                self.bypass(keys, batch, row)?
+            } else {
+                self.fill(keys, batch, row)?
+            };
+        }
+        Ok(())
+    }
+
+    /// Folds rows from `first` on into the table, until it is full or the batch ends. Returns the row after the last one.
+    fn fill(&mut self, keys: &impl Keys, batch: &Batch<'_>, first: usize) -> Result<usize, OutOfMemory> {
+        let Scratch { hashes, positions } = &mut self.scratch;
+        let hashes = &hashes[..batch.rows];
+        let mut end = self
+            .table
+            .find::<false>(keys, hashes, batch.nulls, first, positions);
+        while end < batch.rows && self.table.capacity() < self.capacity_max {
+            self.table.grow(self.capacity_max)?;
+            end = self
+                .table
+                .find::<false>(keys, hashes, batch.nulls, end, positions);
+        }
+        fold_rows(
+            &self.layout,
+            self.table.positions_mut(),
+            &positions[first..end],
+            batch.arguments,
+            batch.first_row + first,
+        );
+        self.table_rows += (end - first) as u64;
+        if end < batch.rows {
+            if self.table_rows < REDUCTION_MIN * self.table.len() as u64 {
+                self.bypass_rows = BYPASS_TABLES * self.table.len() as u64;
+            }
+            self.empty_table()?;
+            self.emptied += 1;
+        }
+        Ok(end)
+    }
+
+    /// Makes records of rows from `first` on and scatters them. Returns the row after the last one.
+    fn bypass(&mut self, keys: &impl Keys, batch: &Batch<'_>, first: usize) -> Result<usize, OutOfMemory> {
+        let record_words = self.layout.record_words();
+        if self.passing.is_empty() {
+            self.passing = try_zeroed((BATCH_ROWS + 1) * record_words)?;
+        }
+        let left = usize::try_from(self.bypass_rows).unwrap_or(usize::MAX);
+        let end = batch.rows.min(first.saturating_add(left));
+
+        // Position 0 is of the NULL key here as in the table, so that its rows are folded in order.
+        let Scratch { hashes, positions } = &mut self.scratch;
+        let mut records = 0;
+        for row in first..end {
+            if batch.nulls.is_some_and(|nulls| nulls.is_null(row)) {
+                positions[row] = 0;
+            } else {
+                hashes[first + records] = hashes[row];
+                records += 1;
+                positions[row] = records as u32;
+            }
+        }
+        let words = (records + 1) * record_words;
+        let passing = &mut self.passing[..words];
+        for record in passing.chunks_exact_mut(record_words) {
+            record.copy_from_slice(self.layout.initial());
+        }
+        passing[..record_words].copy_from_slice(&self.table.positions_mut()[..record_words]);
+        for word in 0..keys.words() {
+            for row in first..end {
+                passing[positions[row] as usize * record_words + word] = keys.word(row, word);
+            }
+        }
+        fold_rows(
+            &self.layout,
+            passing,
+            &positions[first..end],
+            batch.arguments,
+            batch.first_row + first,
+        );
+        self.table.positions_mut()[..record_words].copy_from_slice(&passing[..record_words]);
+        self.partitioned
+            .scatter(&passing[record_words..], &hashes[first..first + records])?;
+        self.bypass_rows -= (end - first) as u64;
+        self.bypassed_rows += (end - first) as u64;
+        Ok(end)
+    }
+
+    /// Scatters the groups of the table.
+    fn empty_table(&mut self) -> Result<(), OutOfMemory> {
+        let (record_words, key_words) = (self.layout.record_words(), self.layout.key_words());
+        let mut hashes = [0; 256];
+        for batch in self.table.groups().chunks(hashes.len() * record_words) {
+            let hashes = &mut hashes[..batch.len() / record_words];
+            hash_records(self.mixer, batch, record_words, key_words, hashes);
+            self.partitioned.scatter(batch, hashes)?;
+        }
+        self.table.clear();
+        self.table_rows = 0;
+        Ok(())
+    }
+
+    /// Rows pushed.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Rows that became records without a look into the table, because it did not reduce those before them.
+    pub fn bypassed_rows(&self) -> u64 {
+        self.bypassed_rows
+    }
+
+    /// Allocated bytes.
+    pub fn bytes(&self) -> usize {
+        self.table.bytes() + self.scratch.bytes() + self.passing.capacity() * 8 + self.partitioned.bytes()
+    }
+
+    /// Upper bound of the bytes that pushing so many rows and then [`LocalGroups::take`] or [`LocalGroups::finish`] allocate
+    /// beyond [`LocalGroups::bytes`].
+    pub fn bytes_for(&self, rows: usize) -> usize {
+        let record_bytes = self.layout.record_words() * 8;
+        // A growing table has its records twice for a moment, and reserves up to twice what it asks for.
+        let table = self
+            .capacity_max
+            .saturating_mul(SLOT_BYTES + 3 * record_bytes)
+            .min(self.table.len().saturating_add(rows).max(64) * 2 * (SLOT_BYTES + 3 * record_bytes));
+        let growth = if self.table.capacity() < self.capacity_max {
+            table
+        } else {
+            0
+        };
+        let passing = if self.passing.is_empty() {
+            (BATCH_ROWS + 1) * record_bytes
+        } else {
+            0
+        };
+        let scattered = self.partitioned.bytes_for(rows.saturating_add(self.table.len()));
+        scattered.saturating_add(growth).saturating_add(passing)
+    }
+
+    /// Hands over what was pushed since the last call, and goes on without groups: for what is written to disk.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn take(&mut self) -> Result<Partitioned, OutOfMemory> {
+        self.empty_table()?;
+        let next = Partitioned::new(&self.layout, 0, self.options.partition_bits)?;
+        let mut taken = std::mem::replace(&mut self.partitioned, next);
+        if std::mem::take(&mut self.has_null) {
+            let record_words = self.layout.record_words();
+            let mut group = try_zeroed(record_words)?;
+            let null = &mut self.table.positions_mut()[..record_words];
+            group.copy_from_slice(null);
+            null.copy_from_slice(self.layout.initial());
+            taken.null_group = Some(group);
+        }
+        Ok(taken)
+    }
+
+    /// Hands over all that was pushed since the last [`LocalGroups::take`].
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn finish(mut self) -> Result<Partitioned, OutOfMemory> {
+        self.take()
+    }
+}
+
+/// A piece of what is pushed that fits the scratch memory.
+struct Batch<'a> {
+    rows: usize,
+    nulls: Option<NullKeys<'a>>,
+    arguments: &'a [Argument<'a>],
+    /// Its first row among those pushed.
+    first_row: usize,
+}
