@@ -32,6 +32,7 @@ mod steering;
 #[cfg(feature = "store")]
 pub mod store;
 
+pub use aggregate::in_cache::CorunAggregateExec;
 #[cfg(feature = "coordinator")]
 pub use coordinate::{
     Coordinator, CoordinatorOptions, Report, RunningQuery, Slowdown, State, Submitted, WaitingQuery,

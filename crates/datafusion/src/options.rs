@@ -24,6 +24,9 @@ extensions_options! {
         pub join_order: bool, default = true
         /// Let joins higher in a chain drop rows that cannot match before the lower joins carry them.
         pub join_prefilter: bool, default = true
+        /// `auto`: group rows in tables that stay in the cores' caches where keys and functions are numbers; `on`: also by text; `off`:
+        /// as DataFusion does.
+        pub aggregate: JoinChoice, default = JoinChoice::Auto
         /// Group rows before they are joined to what their groups are called by, where that is text.
         pub group_before_joins: bool, default = true
         /// Make the groups of grouping sets, such as those of ROLLUP, from those of the finest set.

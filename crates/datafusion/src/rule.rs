@@ -8,8 +8,10 @@
 //! - *partitioned* otherwise, over the inputs as they are.
 //!
 //! Where one side is an indexed table, a join through its index may take the place of the hash join ([`crate::index`]).
-//! Then it adds prefilters ([`crate::prefilter`]). It changes no other node.
+//! Then it adds prefilters ([`crate::prefilter`]), and groups rows in the caches where that is possible ([`crate::aggregate::in_cache`]). It changes
+//! no other node.
 
+use crate::aggregate::in_cache;
 use crate::caches::index_probe;
 use crate::index::{self, IndexJoinExec, IndexedSide};
 use crate::join::{BuildMode, CorunJoinExec, emits_left_at_end};
@@ -28,6 +30,7 @@ use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{
     Distribution, ExecutionPlan, ExecutionPlanProperties, Partitioning, replace_children_if_necessary,
 };
@@ -59,6 +62,10 @@ impl PhysicalOptimizerRule for CacheConsciousJoins {
         let plan = match options.join_prefilter {
             true => prefilter::add(plan)?,
             false => plan,
+        };
+        let plan = match options.aggregate {
+            JoinChoice::Off => plan,
+            choice => in_cache::rule::replace(&plan, Relied::Nothing, choice)?,
         };
         share::show_parts(plan)
     }
@@ -114,17 +121,25 @@ fn replace(
 }
 
 /// What `plan` and those above it rely on in the partitioning of a child it requires `distribution` of.
-fn relied_on_child(plan: &Arc<dyn ExecutionPlan>, relied: Relied, distribution: &Distribution) -> Relied {
+pub(crate) fn relied_on_child(
+    plan: &Arc<dyn ExecutionPlan>,
+    relied: Relied,
+    distribution: &Distribution,
+) -> Relied {
     if !matches!(distribution, Distribution::UnspecifiedDistribution) {
         // A single partition is made by a coalescing node below, which is asked in its turn.
         return Relied::Partitions;
     }
-    if plan.is::<CoalescePartitionsExec>() || plan.is::<RepartitionExec>() {
+    if plan.is::<CoalescePartitionsExec>()
+        || plan.is::<RepartitionExec>()
+        || plan.is::<SortPreservingMergeExec>()
+    {
         return Relied::Nothing;
     }
     let passes_on = plan.is::<FilterExec>()
         || plan.is::<ProjectionExec>()
         || plan.is::<SortExec>()
+        || plan.is::<prefilter::CorunPrefilterExec>()
         || plan.name() == "CooperativeExec"
         || plan.name() == "CoalesceBatchesExec";
     let partial_aggregate = plan.name() == "AggregateExec";

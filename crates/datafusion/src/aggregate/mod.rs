@@ -1,4 +1,4 @@
-//! Aggregates in more steps than DataFusion plans, so that what is dear is done for fewer rows.
+//! Aggregates: in the caches ([`in_cache`]), and in more steps than DataFusion plans, so that what is dear is done for fewer rows.
 //!
 //! Upper steps merge states that a first step has made (`AggregateMode::PartialReduce`); a first step that does not make the rows fewer gives up
 //! by itself.
@@ -6,6 +6,7 @@
 mod before_joins;
 mod expand;
 mod grouping_sets;
+pub(crate) mod in_cache;
 
 use crate::options::{CorunOptions, JoinChoice};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};

@@ -6,6 +6,7 @@ use super::leaf::{Leaf, passes_rows_on};
 use super::relation::{Column, Relation, columns_of};
 use super::shape::{Knowledge, Table};
 use super::size::{self, Sizing};
+use crate::aggregate::in_cache::{CorunAggregateExec, table_bytes_max};
 use crate::decide::decision::Source;
 use crate::index::IndexJoinExec;
 use crate::join::CorunJoinExec;
@@ -22,7 +23,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode};
 use std::sync::Arc;
 
 fn caches_of(config: &ConfigOptions) -> Caches {
@@ -134,7 +135,12 @@ impl<'a> Reader<'a> {
             return self.nested_loop(plan);
         }
         if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-            return self.aggregate(plan, aggregate);
+            return self.aggregate(plan, first_stage(aggregate), aggregate.fetch(), None);
+        }
+        if let Some(aggregate) = plan.downcast_ref::<CorunAggregateExec>() {
+            let inputs = aggregate.first().input().output_partitioning().partition_count();
+            let tables = inputs * table_bytes_max(&CorunOptions::of(self.know.config));
+            return self.aggregate(plan, aggregate.first(), None, Some(tables as u64));
         }
         match plan.children().as_slice() {
             [] => self.other_scan(plan),
@@ -233,8 +239,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn aggregate(&mut self, plan: &Arc<dyn ExecutionPlan>, aggregate: &AggregateExec) -> Walked {
-        let first = first_stage(aggregate);
+    /// An aggregate whose first stage is `first`, of at most `fetch` groups, in tables of `bytes_max` together.
+    fn aggregate(
+        &mut self,
+        plan: &Arc<dyn ExecutionPlan>,
+        first: &AggregateExec,
+        fetch: Option<usize>,
+        bytes_max: Option<u64>,
+    ) -> Walked {
         let walked = self.walk(first.input());
         let input = &walked.relation;
         let keys: Vec<PhysicalExprRef> = first
@@ -250,7 +262,7 @@ impl<'a> Reader<'a> {
         } else {
             known.unwrap_or_else(|| input.rows.grouped().rows)
         };
-        let groups = aggregate.fetch().map_or(groups, |fetch| groups.min(fetch as f64));
+        let groups = fetch.map_or(groups, |fetch| groups.min(fetch as f64));
         let from = match known {
             Some(_) => input.from.max(Source::Statistics),
             None => Source::Guess,
@@ -275,7 +287,7 @@ impl<'a> Reader<'a> {
         if keys.is_empty() || !hashed {
             return Walked { relation, ..walked };
         }
-        let sizing = size::groups(first, input);
+        let sizing = size::groups(first, input, bytes_max);
         let what = format!("groups of {}", relation.name());
         let bytes = sizing.bytes(relation.rows.rows);
         let key = format!("{what} {:?} {}", first.aggr_expr(), relation.fingerprint);

@@ -46,6 +46,8 @@ pub enum Sizing {
     Groups {
         /// Bytes of a group: its key and its states.
         group: f64,
+        /// Bytes of the tables that stay in the cores' caches, where the groups are made there.
+        bytes_max: Option<u64>,
     },
 }
 
@@ -66,8 +68,9 @@ impl Sizing {
                 of(row, map.saturating_mul(tables))
             }
             Sizing::Rows { row } => of(row, 0),
-            Sizing::Groups { group } => {
-                of(group, index(estimate_memory_size::<(u64, u64)>(rows as usize, 0)))
+            Sizing::Groups { group, bytes_max } => {
+                let bytes = of(group, index(estimate_memory_size::<(u64, u64)>(rows as usize, 0)));
+                bytes_max.map_or(bytes, |bytes_max| bytes.min(bytes_max))
             }
         }
     }
@@ -162,8 +165,8 @@ pub fn stock_join(join: &HashJoinExec, build: &Relation, config: &ConfigOptions)
     }
 }
 
-/// The groups of an aggregate, `input` being what its first stage reads.
-pub fn groups(aggregate: &AggregateExec, input: &Relation) -> Sizing {
+/// The groups of an aggregate, `input` being what its first stage reads; `bytes_max` where they are made in tables of a fixed size.
+pub fn groups(aggregate: &AggregateExec, input: &Relation, bytes_max: Option<u64>) -> Sizing {
     let key: f64 = aggregate
         .group_expr()
         .expr()
@@ -185,5 +188,8 @@ pub fn groups(aggregate: &AggregateExec, input: &Relation) -> Sizing {
         .flat_map(|function| function.state_fields().unwrap_or_default())
         .map(|field| field.data_type().primitive_width().unwrap_or(8) as f64)
         .sum();
-    Sizing::Groups { group: key + states }
+    Sizing::Groups {
+        group: key + states,
+        bytes_max,
+    }
 }

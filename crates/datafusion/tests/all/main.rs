@@ -4,6 +4,7 @@ mod aggregates;
 #[path = "../common/mod.rs"]
 mod common;
 mod decisions;
+mod groups;
 mod index_answers;
 mod index_statements;
 mod join_answers;

@@ -50,31 +50,67 @@ impl Argument<'_> {
     }
 }
 
-/// The states of one function that a batch is folded into: one a row, which may be the same for several.
+/// The states of one function that a batch is folded into.
 struct States<'a> {
     records: &'a mut [u64],
     record_words: usize,
     offset: usize,
-    positions: &'a [u32],
+    places: Places<'a>,
+}
+
+/// Which records the rows of a batch are folded into.
+#[derive(Clone, Copy)]
+pub(super) enum Places<'a> {
+    /// Each row into the record at its position.
+    At(&'a [u32]),
+    /// Each row into a record of its own, in the order of the rows. States are overwritten, from those of no rows in
+    /// this record on.
+    Own(&'a [u64]),
 }
 
 impl States<'_> {
     /// Folds a value a row into states of one word.
     #[inline(always)]
     fn narrow<T>(&mut self, values: impl Iterator<Item = T>, step: impl Fn(u64, T) -> u64) {
-        for (&position, value) in self.positions.iter().zip(values) {
-            let state = &mut self.records[position as usize * self.record_words + self.offset];
-            *state = step(*state, value);
+        let offset = self.offset;
+        match self.places {
+            Places::At(positions) => {
+                let states = &mut self.records[offset..];
+                for (&position, value) in positions.iter().zip(values) {
+                    let state = &mut states[position as usize * self.record_words];
+                    *state = step(*state, value);
+                }
+            }
+            Places::Own(initial) => {
+                let initial = initial[offset];
+                for (record, value) in self.records.chunks_exact_mut(self.record_words).zip(values) {
+                    record[offset] = step(initial, value);
+                }
+            }
         }
     }
 
     /// Folds a value a row into states of two words.
     #[inline(always)]
     fn wide<T>(&mut self, values: impl Iterator<Item = T>, step: impl Fn(i128, T) -> i128) {
-        for (&position, value) in self.positions.iter().zip(values) {
-            let start = position as usize * self.record_words + self.offset;
-            if let Some(state) = self.records[start..].first_chunk_mut::<2>() {
-                *state = words_of(step(state_of(*state), value));
+        let offset = self.offset;
+        match self.places {
+            Places::At(positions) => {
+                let states = &mut self.records[offset..];
+                for (&position, value) in positions.iter().zip(values) {
+                    let start = position as usize * self.record_words;
+                    if let Some(state) = states[start..].first_chunk_mut::<2>() {
+                        *state = words_of(step(state_of(*state), value));
+                    }
+                }
+            }
+            Places::Own(initial) => {
+                let initial = state_of([initial[offset], initial[offset + 1]]);
+                for (record, value) in self.records.chunks_exact_mut(self.record_words).zip(values) {
+                    if let Some(state) = record[offset..].first_chunk_mut::<2>() {
+                        *state = words_of(step(initial, value));
+                    }
+                }
             }
         }
     }
@@ -144,23 +180,23 @@ fn add_f64(state: u64, value: f64) -> u64 {
     (f64::from_bits(state) + value).to_bits()
 }
 
-/// Folds the rows from `first` on into the records at `positions`, one a row. The arguments have been checked.
+/// Folds rows into records. The arguments have been checked.
 pub(super) fn fold_rows(
     layout: &Layout,
     records: &mut [u64],
-    positions: &[u32],
+    places: Places<'_>,
     arguments: &[Argument<'_>],
-    first: usize,
+    range: Range<usize>,
 ) {
     for (number, (&fold, argument)) in layout.folds().iter().zip(arguments).enumerate() {
         let states = States {
             records,
             record_words: layout.record_words(),
             offset: layout.offset(number),
-            positions,
+            places,
         };
         let rows = Rows {
-            range: first..first + positions.len(),
+            range: range.clone(),
             valid: argument.valid,
         };
         match (fold, argument.values) {
@@ -199,7 +235,7 @@ pub(super) fn combine_rows(layout: &Layout, records: &mut [u64], positions: &[u3
             records,
             record_words,
             offset,
-            positions,
+            places: Places::At(positions),
         };
         let words = from.chunks_exact(record_words).map(|record| record[offset]);
         let pairs = from

@@ -1,17 +1,19 @@
 //! Grouping in the cache: partitioned hash aggregation in two phases.
 //!
-//! After Leis et al., "Morsel-Driven Parallelism" (SIGMOD 2014, section 4.4), and, for rows that pass by the table, Müller
-//! et al., "Cache-Efficient Aggregation: Hashing Is Sorting" (SIGMOD 2015).
+//! After Leis et al., "Morsel-Driven Parallelism" (SIGMOD 2014, section 4.4), and, for rows that pass by the table,
+//! Müller et al., "Cache-Efficient Aggregation: Hashing Is Sorting" (SIGMOD 2015).
 //!
-//! Order of calls: each thread makes a [`LocalGroups`] of one [`Layout`], pushes its batches and finishes it, which gives
-//! [`Partitioned`] records. When all threads have, [`merge`] makes the [`Groups`] of one partition out of the records of
-//! all threads; partitions are independent of each other. [`LocalGroups::take`] gives memory back in between.
+//! Order of calls: each thread makes a [`LocalGroups`] of one [`Layout`], pushes its batches and finishes it, which
+//! gives [`Partitioned`] records. When all threads have, [`merge`] makes the [`Groups`] of one partition out of the
+//! records of all threads; partitions are independent of each other. [`LocalGroups::take`] gives memory back in
+//! between.
 //!
-//! A row costs no miss beyond its columns while the groups fit the table. With more groups it costs one sequential write
-//! and one sequential read of its record, where a table of all groups would cost a miss each for slot, key and states.
+//! A row costs no miss beyond its columns while the groups fit the table. With more groups it costs one sequential
+//! write and one sequential read of its record, where a table of all groups would cost a miss each for slot, key and
+//! states.
 //!
-//! What it is not: it knows no types, no SQL and no strings. Keys are words that are equal when the keys are; states are
-//! words that the caller makes values of. It has no threads of its own and does not limit its memory.
+//! What it is not: it knows no types, no SQL and no strings. Keys are words that are equal when the keys are; states
+//! are words that the caller makes values of. It has no threads of its own and does not limit its memory.
 //!
 //! ```
 //! use corun_exec::groups::{Argument, Fold, Layout, LocalGroups, Options, Values, merge};
@@ -54,8 +56,9 @@ pub use partitioned::Partitioned;
 
 use crate::huge::OutOfMemory;
 
-/// Rows that are looked up before they are folded: their hashes and positions stay in L1. Unmeasured.
-const BATCH_ROWS: usize = 1024;
+/// Rows that are looked up before they are folded: their positions and records stay in L1. Measured (Zen 4, 100
+/// groups, two folds): 6.1 ns a row with 256 and 512, 6.7 with 1024.
+const BATCH_ROWS: usize = 512;
 
 /// Fewest groups of a full table, whatever its budget.
 const CAPACITY_MIN: usize = 4;
@@ -63,7 +66,9 @@ const CAPACITY_MIN: usize = 4;
 /// How groups are made; the same for all threads and the merge.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Bytes of a table that stays in the private cache, half of L2 for example. Tables have at least a few records.
+    /// Bytes of a table that stays in the private cache, half of L2 for example. A group takes its record and 12
+    /// bytes; tables have at least a few records. One that is full but sees groups again grows to at most 8 times as
+    /// many bytes.
     pub table_bytes: usize,
     /// There are `1 << partition_bits` partitions; at most 8 bits.
     pub partition_bits: u32,
@@ -72,9 +77,14 @@ pub struct Options {
 }
 
 impl Options {
+    /// Bytes that a table may grow to where its rows meet the same groups again.
+    pub fn table_bytes_max(&self) -> usize {
+        local::GROW_TO_TABLES * self.table_bytes
+    }
+
     /// Groups that a table of so many bytes holds.
     fn groups_of(&self, layout: &Layout, bytes: usize) -> usize {
-        (bytes / (layout.record_words() * 8 + table::SLOT_BYTES)).clamp(CAPACITY_MIN, table::CAPACITY_MAX)
+        (bytes / (layout.record_words() * 8 + table::SLOT_BYTES)).clamp(CAPACITY_MIN, table::CAPACITY_MAX / 8)
     }
 }
 

@@ -5,10 +5,10 @@ use crate::huge::OutOfMemory;
 use crate::table::hash::partition;
 
 /// Bytes of a partition's first chunk; each further one is twice as large.
-const FIRST_CHUNK_BYTES: usize = 1 << 10;
+const FIRST_CHUNK_BYTES: usize = 1 << 8;
 
-/// Most bytes of a chunk. Unmeasured.
-const CHUNK_BYTES_MAX: usize = 64 << 10;
+/// Most bytes of a chunk. Measured: 16 KiB and 64 KiB are equally fast.
+const CHUNK_BYTES_MAX: usize = 32 << 10;
 
 /// Records by partition, and at most one record of the NULL key.
 #[derive(Debug)]
@@ -122,15 +122,16 @@ impl Partitioned {
         chunks
     }
 
-    /// The record of the NULL key, if there was a row of it; its key words mean nothing. [`Layout::combine`] merges several.
+    /// The record of the NULL key, if there was a row of it; its key words mean nothing. [`Layout::combine`] merges
+    /// several.
     pub fn null_group(&self) -> Option<&[u64]> {
         self.null_group.as_deref()
     }
 
     /// Upper bound of the bytes that [`Partitioned::scatter`] of so many records allocates.
     pub(super) fn bytes_for(&self, records: usize) -> usize {
-        // Chunks that are filled hold the records. The last chunk of a partition is the first one that is begun, or at most
-        // twice as large as one that was filled.
+        // Chunks that are filled hold the records. The last chunk of a partition is the first one that is begun, or
+        // at most twice as large as one that was filled.
         let first: usize = self.partitions.iter().map(Partition::next_bytes).sum();
         let record_bytes = self.record_words * 8;
         let largest = self.partitions.len().min(records).saturating_mul(record_bytes);

@@ -406,7 +406,8 @@ fn options_of(table_bytes: usize, partition_bits: u32) -> Options {
     }
 }
 
-/// Checks one thread's batches; returns how often its table was emptied while rows came, the rows that passed by, and splits.
+/// Checks one thread's batches; returns how often its table was emptied while rows came, the rows that passed by, and
+/// splits.
 fn run(
     layout: &Layout,
     options: &Options,
@@ -449,11 +450,20 @@ fn a_table_that_reduces_is_emptied() {
         numbers += 1;
         vec![numbers / 5, 7]
     };
-    let (emptied, bypassed, _) = run(&layout, &options_of(3000, 4), &[5000, 3000], &mut key);
+    let (emptied, bypassed, _) = run(&layout, &options_of(3000, 4), &[30_000, 3000], &mut key);
     assert!(
-        emptied > 20 && bypassed == 0,
+        emptied > 10 && bypassed == 0,
         "{emptied} emptied, {bypassed} passed by"
     );
+}
+
+#[test]
+fn a_table_that_has_seen_most_groups_grows_beyond_its_budget() {
+    let layout = Layout::new(1, LAYOUT_FOLDS.to_vec());
+    let options = options_of(30_000, 4);
+    assert_eq!(options.groups_of(&layout, options.table_bytes), 576);
+    let took = run(&layout, &options, &[20_000], &mut key(3, 1, 1500));
+    assert_eq!(took, (0, 0, 0));
 }
 
 #[test]

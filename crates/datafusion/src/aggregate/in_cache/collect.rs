@@ -1,0 +1,392 @@
+//! The first half: every input partition is grouped in a table that stays in its core's cache, and its records are kept by hash partition, in
+//! memory or, where the pool has no room, in files.
+//!
+//! ```text
+//! input 0 --LocalGroups--> records by partition ┐
+//! input 1 --LocalGroups--> records by partition ├-> Collected, whose partitions are merged one by one (`merge`)
+//!                  └ memory short: files        ┘
+//! ```
+
+use super::Spec;
+use super::functions::validity;
+use super::texts::Known;
+use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryArray, RecordBatch};
+use arrow::buffer::Buffer;
+use arrow::datatypes::{DataType, Field, Schema};
+use corun_exec::groups::{LocalGroups, Partitioned};
+use datafusion::common::{exec_datafusion_err, resources_datafusion_err};
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
+use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, SpillMetrics, Time};
+use datafusion::physical_plan::spill::SpillManager;
+use futures::StreamExt;
+use std::sync::Arc;
+
+/// Records are kept in `1 << PARTITION_BITS` partitions.
+pub(super) const PARTITION_BITS: u32 = 8;
+/// Partitions.
+const PARTITIONS: usize = 1 << PARTITION_BITS;
+/// Fewer rows are not worth a file.
+const SPILLED_ROWS_MIN: u64 = 512;
+/// So many files of an input are made one.
+const FILES_MAX: usize = 64;
+/// So many rows find room, or the query fails.
+const ROWS_MIN: usize = 128;
+/// One over so many of the bytes of records is reserved besides, for the merging.
+const HEADROOM: usize = 8;
+
+/// The records of all inputs.
+pub(super) struct Collected {
+    inputs: Vec<Input>,
+}
+
+/// What an input has left.
+struct Input {
+    records: Partitioned,
+    files: Vec<Spilled>,
+    /// Of the rows without a key.
+    null_groups: Vec<Vec<u64>>,
+    spills: SpillManager,
+    /// For the records in memory.
+    reservation: MemoryReservation,
+}
+
+/// Records on disk, in the order of their partitions.
+struct Spilled {
+    file: Option<Arc<dyn SpillFile>>,
+    /// By partition.
+    records: Vec<usize>,
+}
+
+impl Spilled {
+    fn open(&self, spills: &SpillManager) -> Result<Option<SpilledReader>> {
+        let Some(file) = &self.file else { return Ok(None) };
+        Ok(Some(SpilledReader {
+            records: self.records.clone(),
+            stream: spills.read_spill_as_stream(Arc::clone(file), None)?,
+        }))
+    }
+}
+
+/// A file of records that is read.
+struct SpilledReader {
+    records: Vec<usize>,
+    stream: SendableRecordBatchStream,
+}
+
+impl SpilledReader {
+    /// The records of the next partition, which is number `partition`.
+    async fn read(&mut self, partition: usize, chunks: &mut Vec<Vec<u64>>) -> Result<()> {
+        let mut left = self.records[partition];
+        while left > 0 {
+            let Some(batch) = self.stream.next().await else {
+                return Err(exec_datafusion_err!("a file of groups has ended early"));
+            };
+            let batch = batch?;
+            left = left.saturating_sub(batch.num_rows());
+            let records = batch.column(0).as_fixed_size_binary();
+            let bytes = records.value_data().chunks_exact(size_of::<u64>());
+            let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
+            chunks.push(bytes.map(word).collect());
+        }
+        Ok(())
+    }
+}
+
+/// Reads all inputs to their ends, each in a task of its own.
+///
+/// # Errors
+/// Of the inputs and expressions; no memory for a batch; no disk.
+pub(super) async fn collect(
+    spec: Arc<Spec>,
+    mut inputs: Vec<SendableRecordBatchStream>,
+    context: Arc<TaskContext>,
+    metrics: ExecutionPlanMetricsSet,
+) -> Result<Collected> {
+    let grouping = |input: usize| Grouping::new(Arc::clone(&spec), input, &context, &metrics);
+    if inputs.len() == 1 {
+        let input = grouping(0)?.run(inputs.remove(0)).await?;
+        return Ok(Collected { inputs: vec![input] });
+    }
+    let mut tasks = tokio::task::JoinSet::new();
+    for (number, input) in inputs.into_iter().enumerate() {
+        tasks.spawn(grouping(number)?.run(input));
+    }
+    let mut inputs = Vec::with_capacity(tasks.len());
+    while let Some(done) = tasks.join_next().await {
+        match done {
+            Ok(input) => inputs.push(input?),
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(error) => {
+                return Err(exec_datafusion_err!(
+                    "reading the rows of groups stopped: {error}"
+                ));
+            }
+        }
+    }
+    Ok(Collected { inputs })
+}
+
+impl Spec {
+    fn local_groups(&self) -> Result<LocalGroups> {
+        LocalGroups::new(self.layout.clone(), &self.options).map_err(no_memory)
+    }
+}
+
+/// One input on its way into records.
+struct Grouping {
+    spec: Arc<Spec>,
+    groups: LocalGroups,
+    texts: Known,
+    reservation: MemoryReservation,
+    files: Vec<Spilled>,
+    null_groups: Vec<Vec<u64>>,
+    spills: SpillManager,
+    time: Time,
+}
+
+impl Grouping {
+    fn new(
+        spec: Arc<Spec>,
+        input: usize,
+        context: &TaskContext,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> Result<Grouping> {
+        let consumer = MemoryConsumer::new(format!("CorunGroups[{input}]")).with_can_spill(true);
+        let reservation = consumer.register(context.memory_pool());
+        let record = spec.layout.record_words() * size_of::<u64>();
+        let field = Field::new("record", DataType::FixedSizeBinary(record as i32), false);
+        let spills = SpillManager::new(
+            context.runtime_env(),
+            SpillMetrics::new(metrics, input),
+            Arc::new(Schema::new(vec![field])),
+        )
+        .with_compression_type(context.session_config().spill_compression());
+        Ok(Grouping {
+            groups: spec.local_groups()?,
+            texts: Known::new(Arc::clone(&spec.texts)),
+            spec,
+            reservation,
+            files: Vec::new(),
+            null_groups: Vec::new(),
+            spills,
+            time: MetricBuilder::new(metrics).subset_time("group_time", input),
+        })
+    }
+
+    async fn run(mut self, mut input: SendableRecordBatchStream) -> Result<Input> {
+        while let Some(batch) = input.next().await {
+            self.push(&batch?)?;
+            if self.files.len() >= FILES_MAX {
+                self.unite_files().await?;
+            }
+        }
+        drop(input);
+        let Grouping {
+            groups,
+            texts,
+            reservation,
+            files,
+            mut null_groups,
+            spills,
+            time,
+            ..
+        } = self;
+        let timer = time.timer();
+        let records = groups.finish().map_err(no_memory)?;
+        drop(timer);
+        null_groups.extend(records.null_group().map(<[u64]>::to_vec));
+        // What was reserved besides is for the merging.
+        reservation.try_resize(records.bytes() + texts.bytes())?;
+        Ok(Input {
+            records,
+            files,
+            null_groups,
+            spills,
+            reservation,
+        })
+    }
+
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let rows = batch.num_rows();
+        if rows == 0 {
+            return Ok(());
+        }
+        match self.make_room(rows) {
+            Err(_) if rows > ROWS_MIN => {
+                let half = rows / 2;
+                self.push(&batch.slice(0, half))?;
+                return self.push(&batch.slice(half, rows - half));
+            }
+            room => room?,
+        }
+        let time = self.time.clone();
+        let _timer = time.timer();
+        let columns = evaluate_expressions_to_arrays(&self.spec.group_by, batch)?;
+        let keys = self.spec.keys.encode(&columns, &mut self.texts);
+        let evaluated = self.spec.functions.evaluate(batch)?;
+        let words: Vec<&[u64]> = keys.words.iter().map(|word| &word[..]).collect();
+        let valid = keys.valid.as_ref().map(validity);
+        self.groups
+            .push(&words, valid, &evaluated.arguments())
+            .map_err(no_memory)
+    }
+
+    /// Reserves what so many rows may take, after writing what there is to a file if need be.
+    fn make_room(&mut self, rows: usize) -> Result<()> {
+        let texts = self.texts.bytes();
+        let wanted = |groups: &LocalGroups| {
+            let bytes = groups.bytes() + groups.bytes_for(rows) + texts;
+            bytes + bytes / HEADROOM
+        };
+        let bytes = wanted(&self.groups);
+        if bytes <= self.reservation.size() {
+            return Ok(());
+        }
+        let Err(refused) = self.reservation.try_resize(bytes) else {
+            return Ok(());
+        };
+        if self.groups.rows() < SPILLED_ROWS_MIN {
+            return Err(refused);
+        }
+        self.spill()?;
+        self.reservation.try_resize(wanted(&self.groups))
+    }
+
+    fn spill(&mut self) -> Result<()> {
+        // A new one has a small table.
+        let groups = self.spec.local_groups()?;
+        let mut records = std::mem::replace(&mut self.groups, groups)
+            .finish()
+            .map_err(no_memory)?;
+        self.null_groups.extend(records.null_group().map(<[u64]>::to_vec));
+        let mut file = self.spills.create_in_progress_file("groups of an aggregate")?;
+        let mut by_partition = Vec::with_capacity(PARTITIONS);
+        for partition in 0..PARTITIONS {
+            by_partition.push(self.write(records.take(partition), |batch| file.append_batch(batch))?);
+        }
+        self.files.push(Spilled {
+            file: file.finish()?,
+            records: by_partition,
+        });
+        Ok(())
+    }
+
+    /// Has records appended, and says how many they are.
+    fn write(
+        &self,
+        chunks: Vec<Vec<u64>>,
+        mut append: impl FnMut(&RecordBatch) -> Result<usize>,
+    ) -> Result<usize> {
+        let record = self.spec.layout.record_words() * size_of::<u64>();
+        let mut records = 0;
+        for chunk in chunks {
+            let values = FixedSizeBinaryArray::try_new(record as i32, Buffer::from_vec(chunk), None)?;
+            records += values.len();
+            let values: ArrayRef = Arc::new(values);
+            let batch = RecordBatch::try_new(Arc::clone(self.spills.schema()), vec![values])?;
+            append(&batch)?;
+        }
+        Ok(records)
+    }
+
+    /// Makes one file of all, as a process may open only so many.
+    async fn unite_files(&mut self) -> Result<()> {
+        let files = std::mem::take(&mut self.files);
+        let readers = files.iter().map(|file| file.open(&self.spills));
+        let mut readers: Vec<Option<SpilledReader>> = readers.collect::<Result<_>>()?;
+        let mut file = self.spills.create_in_progress_file("groups of an aggregate")?;
+        let mut by_partition = Vec::with_capacity(PARTITIONS);
+        for partition in 0..PARTITIONS {
+            let mut chunks = Vec::new();
+            for reader in readers.iter_mut().flatten() {
+                reader.read(partition, &mut chunks).await?;
+            }
+            by_partition.push(self.write(chunks, |batch| file.append_batch(batch))?);
+        }
+        self.files.push(Spilled {
+            file: file.finish()?,
+            records: by_partition,
+        });
+        Ok(())
+    }
+}
+
+/// The allocator's refusal as DataFusion's error.
+pub(super) fn no_memory(error: corun_exec::huge::OutOfMemory) -> datafusion::error::DataFusionError {
+    resources_datafusion_err!("there is no memory for groups: {error}")
+}
+
+impl Collected {
+    /// The records of the rows without a key: of each input one, and one of each time that it spilled.
+    pub(super) fn null_groups(&mut self) -> Vec<Vec<u64>> {
+        let of_inputs = self.inputs.iter_mut();
+        of_inputs
+            .flat_map(|input| std::mem::take(&mut input.null_groups))
+            .collect()
+    }
+
+    /// Reads all records, partition by partition.
+    ///
+    /// # Errors
+    /// A file that is not readable.
+    pub(super) fn read(self, record_bytes: usize) -> Result<Reader> {
+        let mut files = Vec::new();
+        for input in &self.inputs {
+            for file in &input.files {
+                files.extend(file.open(&input.spills)?);
+            }
+        }
+        Ok(Reader {
+            inputs: self.inputs,
+            record_bytes,
+            next: 0,
+            files,
+        })
+    }
+}
+
+/// All records, partition by partition.
+pub(super) struct Reader {
+    inputs: Vec<Input>,
+    record_bytes: usize,
+    next: usize,
+    files: Vec<SpilledReader>,
+}
+
+impl Reader {
+    /// Records of the next partition, which are not read yet; `None` at the end.
+    pub(super) fn next_records(&self) -> Option<usize> {
+        let partition = Some(self.next).filter(|next| *next < PARTITIONS)?;
+        let in_memory = self.inputs.iter().map(|input| {
+            let bytes: usize = input.records.records(partition).map(size_of_val).sum();
+            bytes / self.record_bytes
+        });
+        let in_files = self.files.iter().map(|file| file.records[partition]);
+        Some(in_memory.chain(in_files).sum())
+    }
+
+    /// The next partition's records, whole ones in each piece, added to `chunks`. Their memory is the caller's from here on.
+    ///
+    /// # Errors
+    /// A file that is not readable, or ends early.
+    pub(super) async fn read(&mut self, chunks: &mut Vec<Vec<u64>>) -> Result<()> {
+        let partition = self.next;
+        self.next += 1;
+        for input in &mut self.inputs {
+            let taken = input.records.take(partition);
+            let bytes: usize = taken
+                .iter()
+                .map(|chunk| chunk.capacity() * size_of::<u64>())
+                .sum();
+            input.reservation.shrink(bytes.min(input.reservation.size()));
+            chunks.extend(taken);
+        }
+        for file in &mut self.files {
+            file.read(partition, chunks).await?;
+        }
+        Ok(())
+    }
+}

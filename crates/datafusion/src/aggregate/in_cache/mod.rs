@@ -1,0 +1,301 @@
+//! [`CorunAggregateExec`]: groups in tables that stay in the caches of the cores, in place of DataFusion's two steps and the exchange between.
+//!
+//! ```text
+//! every input partition:  rows -> a table of half the L2 -> records by hash partition      (collect)
+//! every output stream:    the next partition's records of all inputs -> groups -> batches  (merge)
+//! ```
+//!
+//! Keys are exact words of 64 bits ([`keys`]), functions are folds over records ([`functions`]); what has neither stays with DataFusion's operators ([`rule`] decides). The node keeps the stock steps it stands for: for schema, statistics and text.
+
+mod collect;
+mod functions;
+mod keys;
+mod merge;
+pub(crate) mod rule;
+mod texts;
+
+use crate::{CorunOptions, caches};
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use collect::{PARTITION_BITS, collect};
+use corun_exec::groups::{Groups, Layout, Options};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, internal_datafusion_err, internal_err};
+use datafusion::error::DataFusionError;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildStats, ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan,
+    ExecutionPlanProperties, InputDistributionRequirements, Partitioning, PlanProperties,
+    ReplaceChildrenOptions, Statistics, StatisticsArgs,
+};
+use functions::Functions;
+use futures::TryStreamExt;
+use futures::future::{BoxFuture, FutureExt, Shared};
+use keys::KeyWords;
+use merge::{Merging, Partitions};
+use parking_lot::Mutex;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+use std::sync::Arc;
+use texts::Texts;
+
+/// What both halves need to know.
+struct Spec {
+    group_by: Vec<PhysicalExprRef>,
+    keys: KeyWords,
+    functions: Functions,
+    layout: Layout,
+    schema: SchemaRef,
+    /// The long texts among the keys.
+    texts: Arc<Texts>,
+    /// Of the tables and the partitions.
+    options: Options,
+}
+
+impl Spec {
+    /// The columns of some groups, or of the one without a key.
+    fn batch(&self, groups: &Groups, rows: Range<usize>, null: bool) -> Result<RecordBatch> {
+        let words: Vec<Vec<u64>> = (0..self.keys.words())
+            .map(|word| groups.key_word(word, rows.clone()).collect())
+            .collect();
+        let mut columns: Vec<ArrayRef> = self.keys.decode(&words, null, &self.texts)?;
+        columns.extend(self.functions.results(groups, &rows)?);
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
+    }
+}
+
+/// What the output streams wait for.
+type Collecting = Shared<BoxFuture<'static, Result<Arc<Partitions>, Arc<DataFusionError>>>>;
+
+/// The groups of an aggregate, made in the caches. Made by the rule `corun_cache_conscious_joins`.
+pub struct CorunAggregateExec {
+    /// The step that reads the rows, over this node's input.
+    first: Arc<AggregateExec>,
+    /// The step that gives the results; the same as `first` where there is one step.
+    last: Arc<AggregateExec>,
+    keys: KeyWords,
+    functions: Functions,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+    /// Made by the first stream that asks. Guarded by the mutex.
+    collecting: Mutex<Option<(Arc<Spec>, Collecting)>>,
+}
+
+impl CorunAggregateExec {
+    /// The node for the step `first`, which reads rows, and `last`, which gives results; the same where there is one. It gives its groups in
+    /// `partitions` partitions, any of them in any. `None` where keys or functions are not of the kinds that it can do.
+    fn new(first: &Arc<AggregateExec>, last: &Arc<AggregateExec>, partitions: usize) -> Option<Self> {
+        let schema = first.input().schema();
+        let types: Vec<_> = first
+            .group_expr()
+            .expr()
+            .iter()
+            .map(|(group, _)| Some((group.data_type(&schema).ok()?, group.nullable(&schema).ok()?)))
+            .collect::<Option<_>>()?;
+        let properties = PlanProperties::new(
+            last.properties().equivalence_properties().clone(),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        );
+        Some(CorunAggregateExec {
+            keys: KeyWords::of(&types)?,
+            functions: Functions::of(first.aggr_expr(), first.filter_expr(), &schema)?,
+            first: Arc::clone(first),
+            last: Arc::clone(last),
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            collecting: Mutex::new(None),
+        })
+    }
+
+    /// The stock step that reads the rows.
+    pub(crate) fn first(&self) -> &AggregateExec {
+        &self.first
+    }
+
+    fn spec(&self, context: &TaskContext) -> Spec {
+        let options = CorunOptions::of(context.session_config().options());
+        let groups = self.first.group_expr().expr().iter();
+        Spec {
+            group_by: groups.map(|(group, _)| Arc::clone(group)).collect(),
+            keys: self.keys.clone(),
+            functions: self.functions.clone(),
+            layout: Layout::new(self.keys.words(), self.functions.folds()),
+            schema: self.last.schema(),
+            texts: Arc::default(),
+            options: kernel_options(&options),
+        }
+    }
+
+    /// The collection of all inputs, begun by whoever asks first.
+    fn collecting(&self, context: &Arc<TaskContext>) -> Result<(Arc<Spec>, Collecting)> {
+        let mut collecting = self.collecting.lock();
+        if let Some(collecting) = &*collecting {
+            return Ok(collecting.clone());
+        }
+        let spec = Arc::new(self.spec(context));
+        let input = self.first.input();
+        let inputs = (0..input.output_partitioning().partition_count())
+            .map(|partition| input.execute(partition, Arc::clone(context)))
+            .collect::<Result<Vec<_>>>()?;
+        let collected = collect(
+            Arc::clone(&spec),
+            inputs,
+            Arc::clone(context),
+            self.metrics.clone(),
+        );
+        let layout = spec.layout.clone();
+        let begun = async move { Ok(Arc::new(Partitions::of(collected.await?, &layout)?)) };
+        let begun: Collecting = begun
+            .map(|result: Result<_>| result.map_err(Arc::new))
+            .boxed()
+            .shared();
+        Ok(collecting.insert((spec, begun)).clone())
+    }
+}
+
+/// The stock step over another input.
+fn over(step: &Arc<AggregateExec>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<AggregateExec>> {
+    let recomputed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    let step = Arc::clone(step).replace_children(children, recomputed)?;
+    Arc::downcast(step).map_err(|_| internal_datafusion_err!("an aggregate has become something else"))
+}
+
+/// Tables that share the core's private cache with the rows that pass by.
+fn kernel_options(options: &CorunOptions) -> Options {
+    Options {
+        table_bytes: caches::l2_bytes(options) / 2,
+        partition_bits: PARTITION_BITS,
+        // Nobody can choose keys that collide.
+        seed: RandomState::new().hash_one(0),
+    }
+}
+
+/// Bytes that the table of an input may have.
+pub(crate) fn table_bytes_max(options: &CorunOptions) -> usize {
+    kernel_options(options).table_bytes_max()
+}
+
+impl fmt::Debug for CorunAggregateExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CorunAggregateExec")
+            .field("first", &self.first)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DisplayAs for CorunAggregateExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let DisplayFormatType::TreeRender = t {
+            return self.last.fmt_as(t, f);
+        }
+        struct Stock<'a>(&'a AggregateExec);
+        impl fmt::Display for Stock<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt_as(DisplayFormatType::Default, f)
+            }
+        }
+        // The stock step's own line has keys and functions behind its mode.
+        let text = Stock(&self.first).to_string();
+        let rest = text.split_once("gby=").map_or(text.as_str(), |(_, rest)| rest);
+        write!(f, "CorunAggregateExec: gby={rest}")
+    }
+}
+
+impl ExecutionPlan for CorunAggregateExec {
+    fn name(&self) -> &str {
+        "CorunAggregateExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![Distribution::UnspecifiedDistribution])
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        self.input_distribution_requirements().into_per_child()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![self.first.input()]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.first.apply_expressions(f)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let first = over(&self.first, children)?;
+        let one_step = Arc::ptr_eq(&self.first, &self.last);
+        let last = if one_step { &first } else { &self.last };
+        let partitions = self.properties.output_partitioning().partition_count();
+        match CorunAggregateExec::new(&first, last, partitions) {
+            Some(node) => Ok(Arc::new(node)),
+            None => internal_err!("groups over another input are of other types"),
+        }
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = Arc::clone(self.first.input());
+        let recomputed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(vec![input], recomputed)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let (spec, collecting) = self.collecting(&context)?;
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let time = MetricBuilder::new(&self.metrics).subset_time("merge_time", partition);
+        let stream = futures::stream::once(async move {
+            let partitions = collecting.await.map_err(DataFusionError::Shared)?;
+            let batch_size = context.session_config().batch_size();
+            let merging = Merging::new(spec, partitions, batch_size, context.memory_pool(), metrics, time);
+            Ok::<_, DataFusionError>(futures::stream::try_unfold(merging, |mut merging| async move {
+                Ok(merging.next().await?.map(|batch| (batch, merging)))
+            }))
+        })
+        .try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, _partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(None)]
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        input_stats: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let first = self.first.statistics_from_inputs(input_stats, args)?;
+        if Arc::ptr_eq(&self.first, &self.last) {
+            return Ok(first);
+        }
+        self.last.statistics_from_inputs(&[first], args)
+    }
+}

@@ -1,0 +1,141 @@
+//! Which aggregates are made in the caches: those of rows in no order, by numbers, with functions that are folds.
+
+use super::texts::is_text;
+use super::{CorunAggregateExec, over};
+use crate::JoinChoice;
+use crate::join::{BuildMode, CorunJoinExec};
+use crate::rule::{Relied, relied_on_child};
+use datafusion::common::Result;
+use datafusion::physical_expr::Partitioning;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{
+    ExecutionPlan, ExecutionPlanProperties, InputOrderMode, replace_children_if_necessary,
+};
+use std::sync::Arc;
+
+/// Puts [`CorunAggregateExec`] in the place of stock aggregates, those by text only if asked to; `relied` is what those above rely on.
+///
+/// # Errors
+/// Of the nodes that get other children.
+pub(crate) fn replace(
+    plan: &Arc<dyn ExecutionPlan>,
+    relied: Relied,
+    choice: JoinChoice,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(steps) = Steps::of(plan)
+        && (choice == JoinChoice::On || !steps.has_text()?)
+    {
+        let input = replace(steps.first.input(), Relied::Nothing, choice)?;
+        if let Some(node) = steps.in_cache(input, relied)? {
+            return Ok(node);
+        }
+    }
+    if let Some(join) = plan.downcast_ref::<CorunJoinExec>()
+        && join.mode() == BuildMode::Shared
+        && let [left, right] = plan.children().as_slice()
+    {
+        // One table is built from any partitions, and each of the other side's gives one.
+        let children = vec![
+            replace(left, Relied::Nothing, choice)?,
+            replace(right, relied, choice)?,
+        ];
+        return replace_children_if_necessary(Arc::clone(plan), children);
+    }
+    let distributions = plan.input_distribution_requirements().into_per_child();
+    let children = plan
+        .children()
+        .into_iter()
+        .zip(distributions)
+        .map(|(child, distribution)| replace(child, relied_on_child(plan, relied, &distribution), choice))
+        .collect::<Result<Vec<_>>>()?;
+    replace_children_if_necessary(Arc::clone(plan), children)
+}
+
+/// A stock aggregate: the step that reads rows and the one that gives results, which may be the same.
+struct Steps {
+    first: Arc<AggregateExec>,
+    last: Arc<AggregateExec>,
+}
+
+impl Steps {
+    fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Steps> {
+        let last = aggregate(plan)?;
+        let first = match last.mode() {
+            AggregateMode::Single | AggregateMode::SinglePartitioned => Arc::clone(&last),
+            AggregateMode::Final | AggregateMode::FinalPartitioned => {
+                let first = aggregate(below_exchange(last.input())).or_else(|| aggregate(last.input()))?;
+                (*first.mode() == AggregateMode::Partial).then_some(first)?
+            }
+            _ => return None,
+        };
+        let plain = |step: &AggregateExec| {
+            *step.input_order_mode() == InputOrderMode::Linear && step.limit_options().is_none()
+        };
+        let groups = first.group_expr();
+        let possible = plain(&first)
+            && plain(&last)
+            && groups.is_single()
+            && !groups.is_empty()
+            && !first.input().boundedness().is_unbounded();
+        possible.then_some(Steps { first, last })
+    }
+
+    /// Whether a key is text: long ones take longer than in DataFusion's tables.
+    fn has_text(&self) -> Result<bool> {
+        let schema = self.first.input().schema();
+        for (group, _) in self.first.group_expr().expr() {
+            if is_text(&group.data_type(&schema)?) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The node over another input; `None` where it cannot be.
+    fn in_cache(
+        &self,
+        input: Arc<dyn ExecutionPlan>,
+        relied: Relied,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let one_step = Arc::ptr_eq(&self.first, &self.last);
+        let first = over(&self.first, vec![input])?;
+        let last = if one_step { &first } else { &self.last };
+        let partitions = self.last.properties().output_partitioning().clone();
+        let Some(node) = CorunAggregateExec::new(&first, last, partitions.partition_count()) else {
+            return Ok(None);
+        };
+        let node: Arc<dyn ExecutionPlan> = Arc::new(node);
+        if relied == Relied::Nothing || partitions.partition_count() == 1 {
+            return Ok(Some(node));
+        }
+        if one_step {
+            return Ok(None);
+        }
+        // Those above want each group where its hash says.
+        match partitions {
+            Partitioning::Hash(_, _) => Ok(Some(Arc::new(RepartitionExec::try_new(node, partitions)?))),
+            _ => Ok(None),
+        }
+    }
+}
+
+fn aggregate(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<AggregateExec>> {
+    let node = plan.downcast_ref::<AggregateExec>()?;
+    Some(Arc::new(node.clone()))
+}
+
+/// The input of the exchange between two steps, or the plan itself.
+fn below_exchange(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
+    if let Some(exchange) = plan.downcast_ref::<RepartitionExec>()
+        && matches!(exchange.partitioning(), Partitioning::Hash(_, _))
+        && !exchange.preserve_order()
+    {
+        return exchange.input();
+    }
+    match plan.downcast_ref::<CoalescePartitionsExec>() {
+        Some(exchange) if exchange.fetch().is_none() => exchange.input(),
+        _ => plan,
+    }
+}

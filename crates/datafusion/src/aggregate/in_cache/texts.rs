@@ -1,0 +1,187 @@
+//! Text in keys: two words a value. Short texts are in the words themselves, in the layout of Arrow's views; a longer one has a number, the same
+//! in all inputs.
+//!
+//! ```text
+//! up to 12 bytes   | length, first 4 bytes | the next 8 bytes, zeros behind the end |
+//! more             | LONG                  | number                                 |
+//! ```
+
+use arrow::array::{Array, ArrayRef, AsArray, LargeStringBuilder, StringBuilder, StringViewBuilder};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::DataType;
+use datafusion::common::hash_utils::RandomState;
+use datafusion::common::internal_datafusion_err;
+use datafusion::error::Result;
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Bytes of a text that is in its words.
+const SHORT_MAX: usize = 12;
+/// The first word of a text that is not.
+const LONG: u64 = u64::MAX;
+
+type Numbers = HashMap<Arc<str>, u64, RandomState>;
+
+/// The long texts of all inputs, by number.
+#[derive(Default)]
+pub(super) struct Texts(RwLock<All>);
+
+#[derive(Default)]
+struct All {
+    numbers: Numbers,
+    texts: Vec<Arc<str>>,
+}
+
+/// Bytes of a text in two maps and a list.
+fn bytes_of(text: &str) -> usize {
+    text.len() + 2 * size_of::<usize>() + 3 * size_of::<Arc<str>>() + 3 * size_of::<u64>()
+}
+
+impl Texts {
+    /// The number of a text.
+    fn number(&self, text: &str) -> (Arc<str>, u64) {
+        let mut all = self.0.write();
+        if let Some((text, number)) = all.numbers.get_key_value(text) {
+            return (Arc::clone(text), *number);
+        }
+        let (shared, number) = (Arc::<str>::from(text), all.texts.len() as u64);
+        all.numbers.insert(Arc::clone(&shared), number);
+        all.texts.push(Arc::clone(&shared));
+        (shared, number)
+    }
+}
+
+/// The texts that one input has come upon.
+pub(super) struct Known {
+    all: Arc<Texts>,
+    numbers: Numbers,
+    bytes: usize,
+}
+
+impl Known {
+    pub(super) fn new(all: Arc<Texts>) -> Known {
+        Known {
+            all,
+            numbers: Numbers::default(),
+            bytes: 0,
+        }
+    }
+
+    /// Bytes of the texts.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn words(&mut self, text: &str) -> [u64; 2] {
+        let length = text.len();
+        if length <= SHORT_MAX {
+            let mut view = [0; 16];
+            view[..4].copy_from_slice(&(length as u32).to_le_bytes());
+            view[4..4 + length].copy_from_slice(text.as_bytes());
+            return words_of(u128::from_le_bytes(view));
+        }
+        let number = match self.numbers.get(text) {
+            Some(number) => *number,
+            None => {
+                self.bytes += bytes_of(text);
+                let (text, number) = self.all.number(text);
+                self.numbers.insert(text, number);
+                number
+            }
+        };
+        [LONG, number]
+    }
+
+    /// Writes the words of a column's rows that are not NULL.
+    pub(super) fn write(
+        &mut self,
+        column: &ArrayRef,
+        nulls: Option<&NullBuffer>,
+        low: &mut [u64],
+        high: &mut [u64],
+    ) {
+        let rows = low.iter_mut().zip(high).enumerate();
+        let rows = rows.filter(|(row, _)| nulls.is_none_or(|nulls| nulls.is_valid(*row)));
+        match column.data_type() {
+            DataType::Utf8View => {
+                let texts = column.as_string_view();
+                let views = texts.views();
+                for (row, (low, high)) in rows {
+                    let short = views[row] as u32 as usize <= SHORT_MAX;
+                    [*low, *high] = match short {
+                        true => words_of(views[row]),
+                        false => self.words(texts.value(row)),
+                    };
+                }
+            }
+            DataType::LargeUtf8 => {
+                let texts = column.as_string::<i64>();
+                rows.for_each(|(row, (low, high))| [*low, *high] = self.words(texts.value(row)));
+            }
+            _ => {
+                let texts = column.as_string::<i32>();
+                rows.for_each(|(row, (low, high))| [*low, *high] = self.words(texts.value(row)));
+            }
+        }
+    }
+}
+
+fn words_of(view: u128) -> [u64; 2] {
+    [view as u64, (view >> 64) as u64]
+}
+
+/// Whether a column of this type is text.
+pub(super) fn is_text(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    )
+}
+
+/// The column of texts with these words.
+///
+/// # Errors
+/// Words that no text has, which would be a defect.
+pub(super) fn read(
+    data_type: &DataType,
+    low: &[u64],
+    high: &[u64],
+    nulls: Option<&NullBuffer>,
+    texts: &Texts,
+) -> Result<ArrayRef> {
+    let all = texts.0.read();
+    let broken = || internal_datafusion_err!("a group's key is no text");
+    let each = |add: &mut dyn FnMut(Option<&str>)| -> Result<()> {
+        for (row, (low, high)) in low.iter().zip(high).enumerate() {
+            if nulls.is_some_and(|nulls| nulls.is_null(row)) {
+                add(None);
+            } else if *low == LONG {
+                add(Some(all.texts.get(*high as usize).ok_or_else(broken)?));
+            } else {
+                let view = (u128::from(*high) << 64 | u128::from(*low)).to_le_bytes();
+                let length = *low as u32 as usize;
+                let bytes = view.get(4..4 + length).ok_or_else(broken)?;
+                add(Some(std::str::from_utf8(bytes).map_err(|_| broken())?));
+            }
+        }
+        Ok(())
+    };
+    Ok(match data_type {
+        DataType::Utf8View => {
+            let mut builder = StringViewBuilder::with_capacity(low.len());
+            each(&mut |text| builder.append_option(text))?;
+            Arc::new(builder.finish())
+        }
+        DataType::LargeUtf8 => {
+            let mut builder = LargeStringBuilder::new();
+            each(&mut |text| builder.append_option(text))?;
+            Arc::new(builder.finish())
+        }
+        _ => {
+            let mut builder = StringBuilder::new();
+            each(&mut |text| builder.append_option(text))?;
+            Arc::new(builder.finish())
+        }
+    })
+}
