@@ -260,8 +260,8 @@ fn spread(plan: Arc<dyn ExecutionPlan>, partitions: usize) -> Result<Arc<dyn Exe
     )?))
 }
 
-/// The input of the exchange that only served the join, or the plan itself.
-fn below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+/// The input of the exchange that only served the operator above, or the plan itself.
+pub(crate) fn below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     if let Some(repartition) = plan.downcast_ref::<RepartitionExec>()
         && matches!(repartition.partitioning(), Partitioning::Hash(_, _))
         && !repartition.preserve_order()

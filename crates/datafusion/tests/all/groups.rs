@@ -1,7 +1,16 @@
 //! Groups made in the caches are the groups DataFusion makes.
 
 use crate::common::lines;
+use arrow::datatypes::DataType;
 use corun_datafusion::{Engine, EngineOptions, Joins};
+use datafusion::common::not_impl_err;
+use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::function::AccumulatorArgs;
+use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
+use datafusion::physical_plan::{collect, displayable};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use std::sync::Arc;
 
 /// 200,000 sales with keys of every width, some of them NULL, and numbers to fold.
 const TABLES: &str = "
@@ -119,20 +128,115 @@ async fn what_is_no_number_or_no_fold_stays_stock() {
     }
 }
 
+const MANY: &str =
+    "select scattered, sum(id), sum(price), min(id), count(seldom) from sales group by scattered";
+
+/// Whether an `EXPLAIN ANALYZE` has groups that went to files.
+fn has_spilled(plan: &str) -> bool {
+    let groups = plan.lines().filter(|line| line.contains("CorunAggregateExec"));
+    groups.clone().count() == 1 && groups.clone().all(|line| !line.contains("spill_count=0,"))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn groups_that_do_not_fit_memory_go_to_files() {
-    let sql = "select scattered, sum(id), sum(price), min(id), count(seldom) from sales group by scattered";
     let whole = open(Joins::Corun, 2, 8192, None).await;
-    let expected = rounded(lines(&whole.query(sql).await.unwrap()));
-    // The tables themselves take 30 MB.
-    for megabytes in [36, 40, 60] {
-        let tight = open(Joins::Corun, 2, 8192, Some(megabytes << 20)).await;
-        match tight.query(sql).await {
-            Ok(output) => assert_eq!(rounded(lines(&output)), expected, "{megabytes} MiB"),
-            Err(error) => assert!(
-                error.to_string().contains("exhausted"),
-                "{megabytes} MiB: {error}"
+    let expected = rounded(lines(&whole.query(MANY).await.unwrap()));
+    let mut spilled = 0;
+    for kilobytes in [100, 500, 1000, 2000, 3000, 4000, 6000, 8000, 12_000] {
+        let tight = open(Joins::Corun, 2, 8192, Some(kilobytes << 10)).await;
+        match tight.query(MANY).await {
+            Ok(output) => assert!(
+                rounded(lines(&output)) == expected,
+                "{kilobytes} KiB: other groups"
             ),
+            Err(error) => assert!(error.to_string().contains("esources"), "{kilobytes} KiB: {error}"),
+        }
+        let Ok(plan) = tight.explain(MANY, true).await else {
+            continue;
+        };
+        if has_spilled(&plan) {
+            spilled += 1;
+            // A full disk is an error, not fewer groups.
+            let full = "set datafusion.runtime.max_temp_directory_size = '1K'";
+            tight.query(full).await.unwrap();
+            let error = tight
+                .query(MANY)
+                .await
+                .map(|output| output.num_rows())
+                .unwrap_err();
+            assert!(
+                error.to_string().contains("max_temp_directory_size"),
+                "{kilobytes} KiB: {error}"
+            );
         }
     }
+    assert!(spilled > 1, "{spilled}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_that_runs_again_gives_its_groups_again() {
+    let config = SessionConfig::new().with_target_partitions(2);
+    let builder = SessionStateBuilder::new()
+        .with_default_features()
+        .with_config(config);
+    let context = SessionContext::new_with_state(corun_datafusion::install(builder).build());
+    let table = "create table t as select value % 1000 as k from generate_series(1, 20000)";
+    context.sql(table).await.unwrap().collect().await.unwrap();
+    let grouped = context.sql("select k, count(*) from t group by k").await.unwrap();
+    let plan = grouped.create_physical_plan().await.unwrap();
+    assert!(
+        displayable(plan.as_ref())
+            .indent(false)
+            .to_string()
+            .contains("CorunAggregateExec")
+    );
+    for _ in 0..3 {
+        let batches = collect(Arc::clone(&plan), context.task_ctx()).await.unwrap();
+        let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
+        assert_eq!(rows, 1000);
+    }
+}
+
+/// A function that has the name of another.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OtherSum(Signature);
+
+impl AggregateUDFImpl for OtherSum {
+    fn name(&self) -> &str {
+        "sum"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.0
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        not_impl_err!("it is only planned")
+    }
+}
+
+#[tokio::test]
+async fn a_function_of_the_same_name_is_another() {
+    let builder = SessionStateBuilder::new().with_default_features();
+    let context = SessionContext::new_with_state(corun_datafusion::install(builder).build());
+    let signature = Signature::exact(vec![DataType::Int64], Volatility::Immutable);
+    context.register_udaf(AggregateUDF::from(OtherSum(signature)));
+    let sql = "select value % 10, sum(value) from generate_series(1, 100) group by value % 10";
+    let plan = context
+        .sql(sql)
+        .await
+        .unwrap()
+        .create_physical_plan()
+        .await
+        .unwrap();
+    assert!(
+        !displayable(plan.as_ref())
+            .indent(false)
+            .to_string()
+            .contains("CorunAggregateExec")
+    );
 }

@@ -47,6 +47,8 @@ const RISE_MIN: f64 = 1.15;
 /// a knee in the property tests below.
 const FLAT_GAIN_MIN: f64 = 3.0;
 const RISING_GAIN_MIN: f64 = 1.25;
+/// Of so many rounds one must have a knee by itself. Unmeasured: see [`RISING_GAIN_MIN`].
+const ROUNDS_A_KNEE_MIN: usize = 3;
 /// Candidates for `C` per doubling: steps of 3 %, less than runs differ.
 const CANDIDATES_PER_OCTAVE: f64 = 24.0;
 /// How often the polluter touches a line while the workload touches one, where that is not known: 1/4 to 64.
@@ -227,7 +229,7 @@ pub struct KnownPoint {
 /// The effective last-level cache from times of a workload that draws lines evenly from `own` bytes, beside polluters.
 ///
 /// The answer is the sum of both footprints from which on they displace each other. Its spread is that of the rounds, each fitted by
-/// itself. Latencies in it are those of the workload: part of its accesses may be served by private caches.
+/// itself; of three rounds or more a third has to have a knee, too. Latencies in it are those of the workload: part of its accesses may be served by private caches.
 pub fn effective_llc(own: Bytes, points: &[KnownPoint]) -> EffectiveLlc {
     let not_found = |reason: String| EffectiveLlc::NotFound { reason };
     let mut points: Vec<&KnownPoint> = points
@@ -257,6 +259,11 @@ pub fn effective_llc(own: Bytes, points: &[KnownPoint]) -> EffectiveLlc {
         let one: Vec<f64> = points.iter().map(|point| point.ns[round]).collect();
         Some(self::fit(own, &polluters, &one, &shapes).ok()?.capacity)
     }));
+    // Noise alone may bend the middle of evenly rising times, but seldom a round.
+    let with_knee = found.len() - 1;
+    if rounds >= ROUNDS_MIN && with_knee * ROUNDS_A_KNEE_MIN < rounds {
+        return not_found(format!("only {with_knee} of {rounds} rounds have a knee"));
+    }
     EffectiveLlc::Found {
         bytes: Bytes(fit.capacity.round() as u64),
         bytes_min: Bytes(found.iter().copied().fold(f64::INFINITY, f64::min).round() as u64),

@@ -13,6 +13,10 @@ use corun_exec::Validity;
 use corun_exec::groups::{Argument, Fold, Groups, Values};
 use datafusion::common::internal_datafusion_err;
 use datafusion::error::Result;
+use datafusion::functions_aggregate::average::avg_udaf;
+use datafusion::functions_aggregate::count::count_udaf;
+use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
+use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::EmitTo;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
@@ -20,8 +24,8 @@ use datafusion::physical_expr::expressions::Literal;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Digits of a decimal whose sum over any table fits 128 bits.
-const SUMMED_DIGITS_MAX: u8 = 28;
+/// Decimals of more digits have averages of sums of 256 bits in DataFusion.
+const SUMMED_DIGITS_MAX: u8 = 25;
 
 /// The values that folds take, and which rows count.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,7 +86,9 @@ impl Functions {
         let [argument] = arguments.as_slice() else {
             return None;
         };
-        if !plain {
+        // Others may have the same names.
+        let own = [count_udaf(), sum_udaf(), avg_udaf(), min_udaf(), max_udaf()];
+        if !plain || own.iter().all(|own| **own != *function.fun()) {
             return None;
         }
         let data_type = argument.data_type(schema).ok()?;

@@ -10,8 +10,8 @@ use arrow::datatypes::{ArrowNativeType, DataType};
 use datafusion::common::internal_datafusion_err;
 use datafusion::error::Result;
 
-/// More words than this make a record too large for the caches to matter.
-const WORDS_MAX: usize = 6;
+/// Longer keys make records too large for the caches to matter. Unmeasured.
+const WORDS_MAX: usize = 8;
 
 /// Where a column's bits are.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,13 +55,13 @@ fn bits_of(data_type: &DataType) -> Option<u32> {
     })
 }
 
-/// Whether this many bits may still be taken from a word.
-struct Free(Vec<u32>);
+/// Bits taken from each word so far.
+struct Used(Vec<u32>);
 
-impl Free {
-    /// Takes bits of the first word that has them.
+impl Used {
+    /// Takes bits of the first word that has so many left.
     fn take(&mut self, bits: u32) -> (usize, u32) {
-        let word = match self.0.iter().position(|used| used + bits <= 64) {
+        let word = match self.0.iter().position(|taken| taken + bits <= 64) {
             Some(word) => word,
             None => {
                 self.0.push(0);
@@ -84,15 +84,15 @@ impl KeyWords {
             .map(|(data_type, _)| bits_of(data_type))
             .collect::<Option<_>>()?;
         by_size.sort_by_key(|column| std::cmp::Reverse(bits[*column]));
-        let mut free = Free(Vec::new());
+        let mut used = Used(Vec::new());
         let mut places: Vec<Option<Place>> = vec![None; columns.len()];
         for column in by_size {
             let (word, shift) = match bits[column] {
                 128 => {
-                    free.0.extend([64, 64]);
-                    (free.0.len() - 2, 0)
+                    used.0.extend([64, 64]);
+                    (used.0.len() - 2, 0)
                 }
-                bits => free.take(bits),
+                bits => used.take(bits),
             };
             places[column] = Some(Place {
                 data_type: columns[column].0.clone(),
@@ -105,10 +105,10 @@ impl KeyWords {
         let mut places: Vec<Place> = places.into_iter().collect::<Option<_>>()?;
         for (place, (_, nullable)) in places.iter_mut().zip(columns) {
             if *nullable && !single {
-                place.null = Some(free.take(1));
+                place.null = Some(used.take(1));
             }
         }
-        let words = free.0.len();
+        let words = used.0.len();
         (words > 0 && words <= WORDS_MAX).then_some(KeyWords { places, words })
     }
 

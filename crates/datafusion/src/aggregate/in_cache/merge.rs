@@ -11,7 +11,7 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, RecordOutput, Time};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// Partitions with fewer records together are merged in one step.
+/// Partitions with fewer records together are merged in one step. Unmeasured.
 const RECORDS_A_STEP: usize = 32 << 10;
 
 /// What the output streams take partitions from.
@@ -19,7 +19,7 @@ pub(super) struct Partitions(Mutex<Untaken>);
 
 struct Untaken {
     reader: Reader,
-    /// The record of the rows without a key.
+    /// The record of the rows whose key is NULL.
     null_group: Option<Vec<u64>>,
 }
 
@@ -47,7 +47,7 @@ fn bytes_max(layout: &Layout, records: usize) -> usize {
 /// Groups that are being given.
 struct Given {
     groups: Groups,
-    /// Whether it is the one without a key.
+    /// Whether it is the one whose key is NULL.
     null: bool,
     /// So many were given.
     rows: usize,
@@ -122,8 +122,12 @@ impl Merging {
                 };
                 let mut records = 0;
                 loop {
+                    match self.reservation.try_grow(bytes_max(layout, next)) {
+                        Err(refused) if records == 0 => return Err(refused),
+                        Err(_) => break,
+                        Ok(()) => {}
+                    }
                     records += next;
-                    self.reservation.try_grow(bytes_max(layout, next))?;
                     untaken.reader.read(&mut chunks).await?;
                     match untaken.reader.next_records() {
                         Some(more) if records + more <= RECORDS_A_STEP => next = more,
@@ -138,6 +142,7 @@ impl Merging {
         let null = null_group.is_some();
         chunks.extend(null_group);
         let groups = merge(layout, chunks, &self.spec.options).map_err(no_memory)?;
+        self.reservation.resize(groups.bytes());
         Ok(Some(Given {
             groups,
             null,

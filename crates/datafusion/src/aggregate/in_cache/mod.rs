@@ -61,7 +61,7 @@ struct Spec {
 }
 
 impl Spec {
-    /// The columns of some groups, or of the one without a key.
+    /// The columns of some groups, or of the one whose key is NULL.
     fn batch(&self, groups: &Groups, rows: Range<usize>, null: bool) -> Result<RecordBatch> {
         let words: Vec<Vec<u64>> = (0..self.keys.words())
             .map(|word| groups.key_word(word, rows.clone()).collect())
@@ -75,6 +75,14 @@ impl Spec {
 /// What the output streams wait for.
 type Collecting = Shared<BoxFuture<'static, Result<Arc<Partitions>, Arc<DataFusionError>>>>;
 
+/// One execution of all partitions. Its streams own what it has; they end it when they are dropped.
+struct Run {
+    spec: Arc<Spec>,
+    collecting: Collecting,
+    /// By output partition.
+    asked: Vec<bool>,
+}
+
 /// The groups of an aggregate, made in the caches. Made by the rule `corun_cache_conscious_joins`.
 pub struct CorunAggregateExec {
     /// The step that reads the rows, over this node's input.
@@ -85,13 +93,13 @@ pub struct CorunAggregateExec {
     functions: Functions,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    /// Made by the first stream that asks. Guarded by the mutex.
-    collecting: Mutex<Option<(Arc<Spec>, Collecting)>>,
+    /// The run of which some partitions were not asked for yet. Guarded by the mutex.
+    run: Mutex<Option<Run>>,
 }
 
 impl CorunAggregateExec {
-    /// The node for the step `first`, which reads rows, and `last`, which gives results; the same where there is one. It gives its groups in
-    /// `partitions` partitions, any of them in any. `None` where keys or functions are not of the kinds that it can do.
+    /// The node for the step `first`, which reads rows, and `last`, which gives results; the same where there is one. Its output has
+    /// `partitions` partitions; a group may be in any of them. `None` where keys or functions are not of the kinds that it can do.
     fn new(first: &Arc<AggregateExec>, last: &Arc<AggregateExec>, partitions: usize) -> Option<Self> {
         let schema = first.input().schema();
         let types: Vec<_> = first
@@ -113,7 +121,7 @@ impl CorunAggregateExec {
             last: Arc::clone(last),
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
-            collecting: Mutex::new(None),
+            run: Mutex::new(None),
         })
     }
 
@@ -136,12 +144,23 @@ impl CorunAggregateExec {
         }
     }
 
-    /// The collection of all inputs, begun by whoever asks first.
-    fn collecting(&self, context: &Arc<TaskContext>) -> Result<(Arc<Spec>, Collecting)> {
-        let mut collecting = self.collecting.lock();
-        if let Some(collecting) = &*collecting {
-            return Ok(collecting.clone());
+    /// The run whose output `partition` was not asked for yet, begun by whoever asks first. A partition that is executed again, as by a
+    /// nested loop join short of memory, is of another run.
+    fn run(&self, partition: usize, context: &Arc<TaskContext>) -> Result<(Arc<Spec>, Collecting)> {
+        let mut begun = self.run.lock();
+        let mut run = match begun.take() {
+            Some(run) if !run.asked[partition] => run,
+            _ => self.begin(context)?,
+        };
+        run.asked[partition] = true;
+        let found = (Arc::clone(&run.spec), run.collecting.clone());
+        if run.asked.contains(&false) {
+            *begun = Some(run);
         }
+        Ok(found)
+    }
+
+    fn begin(&self, context: &Arc<TaskContext>) -> Result<Run> {
         let spec = Arc::new(self.spec(context));
         let input = self.first.input();
         let inputs = (0..input.output_partitioning().partition_count())
@@ -154,12 +173,13 @@ impl CorunAggregateExec {
             self.metrics.clone(),
         );
         let layout = spec.layout.clone();
-        let begun = async move { Ok(Arc::new(Partitions::of(collected.await?, &layout)?)) };
-        let begun: Collecting = begun
-            .map(|result: Result<_>| result.map_err(Arc::new))
-            .boxed()
-            .shared();
-        Ok(collecting.insert((spec, begun)).clone())
+        let collecting = async move { Ok(Arc::new(Partitions::of(collected.await?, &layout)?)) };
+        let collecting = collecting.map(|result: Result<_>| result.map_err(Arc::new));
+        Ok(Run {
+            spec,
+            collecting: collecting.boxed().shared(),
+            asked: vec![false; self.properties.output_partitioning().partition_count()],
+        })
     }
 }
 
@@ -264,7 +284,7 @@ impl ExecutionPlan for CorunAggregateExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let (spec, collecting) = self.collecting(&context)?;
+        let (spec, collecting) = self.run(partition, &context)?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let time = MetricBuilder::new(&self.metrics).subset_time("merge_time", partition);
         let stream = futures::stream::once(async move {

@@ -4,11 +4,10 @@ use super::texts::is_text;
 use super::{CorunAggregateExec, over};
 use crate::JoinChoice;
 use crate::join::{BuildMode, CorunJoinExec};
-use crate::rule::{Relied, relied_on_child};
-use datafusion::common::Result;
+use crate::rule::{Relied, below_exchange, relied_on_child};
+use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, InputOrderMode, replace_children_if_necessary,
@@ -26,11 +25,10 @@ pub(crate) fn replace(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     if let Some(steps) = Steps::of(plan)
         && (choice == JoinChoice::On || !steps.has_text()?)
+        && steps.are_possible(relied)
     {
         let input = replace(steps.first.input(), Relied::Nothing, choice)?;
-        if let Some(node) = steps.in_cache(input, relied)? {
-            return Ok(node);
-        }
+        return steps.in_cache(input, relied);
     }
     if let Some(join) = plan.downcast_ref::<CorunJoinExec>()
         && join.mode() == BuildMode::Shared
@@ -65,7 +63,7 @@ impl Steps {
         let first = match last.mode() {
             AggregateMode::Single | AggregateMode::SinglePartitioned => Arc::clone(&last),
             AggregateMode::Final | AggregateMode::FinalPartitioned => {
-                let first = aggregate(below_exchange(last.input())).or_else(|| aggregate(last.input()))?;
+                let first = aggregate(&below_exchange(last.input()))?;
                 (*first.mode() == AggregateMode::Partial).then_some(first)?
             }
             _ => return None,
@@ -93,49 +91,37 @@ impl Steps {
         Ok(false)
     }
 
-    /// The node over another input; `None` where it cannot be.
-    fn in_cache(
-        &self,
-        input: Arc<dyn ExecutionPlan>,
-        relied: Relied,
-    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let one_step = Arc::ptr_eq(&self.first, &self.last);
+    fn is_one(&self) -> bool {
+        Arc::ptr_eq(&self.first, &self.last)
+    }
+
+    /// Whether there is a node that gives what those above rely on.
+    fn are_possible(&self, relied: Relied) -> bool {
+        let partitions = self.last.properties().output_partitioning();
+        let as_relied = relied == Relied::Nothing
+            || partitions.partition_count() == 1
+            || !self.is_one() && matches!(partitions, Partitioning::Hash(_, _));
+        as_relied && CorunAggregateExec::new(&self.first, &self.last, 1).is_some()
+    }
+
+    /// The node over another input.
+    fn in_cache(&self, input: Arc<dyn ExecutionPlan>, relied: Relied) -> Result<Arc<dyn ExecutionPlan>> {
         let first = over(&self.first, vec![input])?;
-        let last = if one_step { &first } else { &self.last };
+        let last = if self.is_one() { &first } else { &self.last };
         let partitions = self.last.properties().output_partitioning().clone();
         let Some(node) = CorunAggregateExec::new(&first, last, partitions.partition_count()) else {
-            return Ok(None);
+            return internal_err!("an aggregate's input has other types than before");
         };
         let node: Arc<dyn ExecutionPlan> = Arc::new(node);
         if relied == Relied::Nothing || partitions.partition_count() == 1 {
-            return Ok(Some(node));
-        }
-        if one_step {
-            return Ok(None);
+            return Ok(node);
         }
         // Those above want each group where its hash says.
-        match partitions {
-            Partitioning::Hash(_, _) => Ok(Some(Arc::new(RepartitionExec::try_new(node, partitions)?))),
-            _ => Ok(None),
-        }
+        Ok(Arc::new(RepartitionExec::try_new(node, partitions)?))
     }
 }
 
 fn aggregate(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<AggregateExec>> {
     let node = plan.downcast_ref::<AggregateExec>()?;
     Some(Arc::new(node.clone()))
-}
-
-/// The input of the exchange between two steps, or the plan itself.
-fn below_exchange(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
-    if let Some(exchange) = plan.downcast_ref::<RepartitionExec>()
-        && matches!(exchange.partitioning(), Partitioning::Hash(_, _))
-        && !exchange.preserve_order()
-    {
-        return exchange.input();
-    }
-    match plan.downcast_ref::<CoalescePartitionsExec>() {
-        Some(exchange) if exchange.fetch().is_none() => exchange.input(),
-        _ => plan,
-    }
 }

@@ -33,22 +33,21 @@ struct All {
     texts: Vec<Arc<str>>,
 }
 
-/// Bytes of a text in two maps and a list.
-fn bytes_of(text: &str) -> usize {
-    text.len() + 2 * size_of::<usize>() + 3 * size_of::<Arc<str>>() + 3 * size_of::<u64>()
-}
+/// Bytes of a text's entry in a map.
+const ENTRY_BYTES: usize = 2 * (size_of::<Arc<str>>() + size_of::<u64>());
 
 impl Texts {
-    /// The number of a text.
-    fn number(&self, text: &str) -> (Arc<str>, u64) {
+    /// A text and its number, and the bytes it takes here if it is new.
+    fn number(&self, text: &str) -> (Arc<str>, u64, usize) {
         let mut all = self.0.write();
         if let Some((text, number)) = all.numbers.get_key_value(text) {
-            return (Arc::clone(text), *number);
+            return (Arc::clone(text), *number, 0);
         }
         let (shared, number) = (Arc::<str>::from(text), all.texts.len() as u64);
         all.numbers.insert(Arc::clone(&shared), number);
         all.texts.push(Arc::clone(&shared));
-        (shared, number)
+        let bytes = text.len() + 2 * size_of::<usize>() + size_of::<Arc<str>>() + ENTRY_BYTES;
+        (shared, number, bytes)
     }
 }
 
@@ -68,7 +67,7 @@ impl Known {
         }
     }
 
-    /// Bytes of the texts.
+    /// Bytes of the texts, those that another input has come upon before left out.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -84,8 +83,8 @@ impl Known {
         let number = match self.numbers.get(text) {
             Some(number) => *number,
             None => {
-                self.bytes += bytes_of(text);
-                let (text, number) = self.all.number(text);
+                let (text, number, bytes) = self.all.number(text);
+                self.bytes += bytes + ENTRY_BYTES;
                 self.numbers.insert(text, number);
                 number
             }
