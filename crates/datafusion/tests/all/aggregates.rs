@@ -53,6 +53,17 @@ const SETS: [&str; 9] = [
 ];
 
 async fn open(joins: Joins, partitions: usize, batch_size: usize, memory: Option<usize>) -> Engine {
+    opened(TABLES, joins, partitions, batch_size, memory).await
+}
+
+/// An engine with these tables.
+pub(super) async fn opened(
+    tables: &str,
+    joins: Joins,
+    partitions: usize,
+    batch_size: usize,
+    memory: Option<usize>,
+) -> Engine {
     let options = EngineOptions {
         partitions,
         batch_size,
@@ -62,12 +73,12 @@ async fn open(joins: Joins, partitions: usize, batch_size: usize, memory: Option
         ..EngineOptions::default()
     };
     let engine = Engine::new(&options).unwrap();
-    engine.execute_script(TABLES).await.unwrap();
+    engine.execute_script(tables).await.unwrap();
     engine
 }
 
 /// Sums of floats differ in their last digits with the order of the rows.
-fn rounded(lines: Vec<String>) -> Vec<String> {
+pub(super) fn rounded(lines: Vec<String>) -> Vec<String> {
     let cell = |cell: &str| match cell.parse::<f64>() {
         Ok(number) if cell.contains('.') => format!("{number:.8}"),
         _ => cell.to_owned(),

@@ -1,8 +1,9 @@
 //! Groups made in the caches are the groups DataFusion makes.
 
+use super::aggregates::{opened, rounded};
 use crate::common::lines;
 use arrow::datatypes::DataType;
-use corun_datafusion::{Engine, EngineOptions, Joins};
+use corun_datafusion::{Engine, Joins};
 use datafusion::common::not_impl_err;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
@@ -70,29 +71,7 @@ const STOCK: [&str; 5] = [
 ];
 
 async fn open(joins: Joins, partitions: usize, batch_size: usize, memory: Option<usize>) -> Engine {
-    let options = EngineOptions {
-        partitions,
-        batch_size,
-        joins,
-        share_work: false,
-        memory_limit_bytes: memory,
-        ..EngineOptions::default()
-    };
-    let engine = Engine::new(&options).unwrap();
-    engine.execute_script(TABLES).await.unwrap();
-    engine
-}
-
-/// Sums of floats differ in their last digits with the order of the rows.
-fn rounded(lines: Vec<String>) -> Vec<String> {
-    let cell = |cell: &str| match cell.parse::<f64>() {
-        Ok(number) if cell.contains('.') => format!("{number:.6}"),
-        _ => cell.to_owned(),
-    };
-    let line = |line: String| line.split('|').map(cell).collect::<Vec<_>>().join("|");
-    let mut lines: Vec<String> = lines.into_iter().map(line).collect();
-    lines.sort();
-    lines
+    opened(TABLES, joins, partitions, batch_size, memory).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
