@@ -15,6 +15,15 @@ pub struct Run {
     pub err: String,
 }
 
+impl Run {
+    /// Whether standard output has `words`, wherever its paragraphs break lines.
+    #[allow(dead_code, reason = "not every test binary that shares this module needs it")]
+    pub fn says(&self, words: &str) -> bool {
+        let unbroken: Vec<_> = self.out.split_whitespace().collect();
+        unbroken.join(" ").contains(words)
+    }
+}
+
 /// Runs `corun` in `folder` with `input` on stdin.
 pub fn corun_in(folder: &Path, arguments: &[&str], input: &str) -> Run {
     let mut child = Command::new(crate::PROGRAM)

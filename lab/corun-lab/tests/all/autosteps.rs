@@ -77,7 +77,7 @@ fn tables_name_the_cache_the_points_and_the_course() {
         "",
     );
     if run.code == 0 {
-        assert!(run.out.contains("this machine's; --l1i sets another"), "{run:?}");
+        assert!(run.says("this machine's; --l1i sets another"), "{run:?}");
     } else {
         check_error(&run, 2, "does not say what its L1 instruction cache is", "--l1i");
     }
@@ -151,7 +151,7 @@ fn a_cache_that_holds_the_code_needs_no_point() {
     let arguments = words("autosteps --l1i 64k/16/64 --function index_fetch -- ./client");
     let run = corun_in(folder.path(), &arguments, "");
     assert_eq!((run.code, run.err.as_str()), (0, ""), "{run:?}");
-    assert!(run.out.contains("no CTX point is needed"), "{run:?}");
+    assert!(run.says("no CTX point is needed"), "{run:?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn proxy_measures_this_program_in_front_of_a_server() {
     let arguments = words("bench proxy --quick --no-peers --case simple_tcp_c8 --json");
     let run = corun_in(folder.path(), &arguments, "");
     assert_eq!(run.code, 0, "{run:?}");
-    if run.out.contains("no PostgreSQL") {
+    if run.says("no PostgreSQL") {
         return;
     }
     let rows: Vec<serde_json::Value> = run
@@ -48,7 +48,7 @@ fn key_ranges_measures_this_program_in_all_its_ways() {
         );
         assert_eq!(run.code, 0, "{run:?}");
         let row = |line| serde_json::from_str(line).expect("JSON");
-        (!run.out.contains("no PostgreSQL")).then(|| run.out.lines().map(row).collect())
+        (!run.says("no PostgreSQL")).then(|| run.out.lines().map(row).collect())
     };
     for (case, sides) in [
         (
@@ -87,7 +87,7 @@ fn heavy_queue_runs_the_papers_cases_on_postgresql_and_writes_a_report() {
     let arguments = ["bench", "mcc", "--quick", "--json", "--report", report];
     let run = corun_in(folder.path(), &arguments, "");
     assert_eq!(run.code, 0, "{run:?}");
-    if run.out.contains("no PostgreSQL") {
+    if run.says("no PostgreSQL") {
         return;
     }
     let rows: Vec<serde_json::Value> = run

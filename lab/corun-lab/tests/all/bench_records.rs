@@ -90,7 +90,7 @@ fn a_run_goes_on_where_it_was_ended_and_two_records_are_compared() {
     let same = corun_in(folder.path(), &["bench", "diff", record, record], "");
     assert_eq!(same.code, 0, "{same:?}");
     assert!(
-        same.out.contains(&format!("{all} figures are the same")),
+        same.says(&format!("{all} figures are the same")),
         "{same:?}"
     );
     let rows = fs::read_to_string(format!("{record}/floor.jsonl")).expect("rows");
@@ -109,7 +109,7 @@ fn a_run_goes_on_where_it_was_ended_and_two_records_are_compared() {
         "",
     );
     assert!(
-        changed.out.contains("Changed beyond the spreads") && changed.out.contains("ns_per_line"),
+        changed.says("Changed beyond the spreads") && changed.out.contains("ns_per_line"),
         "{changed:?}"
     );
     let shown = corun_in(
@@ -118,7 +118,7 @@ fn a_run_goes_on_where_it_was_ended_and_two_records_are_compared() {
         "",
     );
     assert!(
-        shown.code == 0 && shown.out.contains("Time for a random line"),
+        shown.code == 0 && shown.says("Time for a random line"),
         "{shown:?}"
     );
     let page = ["bench", "report", "slower.jsonl", "--report", "floor.html"];

@@ -12,7 +12,7 @@ fn quick_checks_answers_and_writes_a_report() {
     let run = corun_in(folder.path(), &["demo", "--quick"], "");
     assert_eq!(run.code, 0, "{run:?}");
     assert!(
-        run.out.contains("all right") && run.out.contains("report: report.html"),
+        run.says("all right") && run.says("report: report.html"),
         "{run:?}"
     );
     for word in [
@@ -26,7 +26,7 @@ fn quick_checks_answers_and_writes_a_report() {
         "against alone",
         "TPC-C's consistency conditions hold",
     ] {
-        assert!(run.out.contains(word), "{word}: {}", run.out);
+        assert!(run.says(word), "{word}: {}", run.out);
     }
     let html = fs::read_to_string(folder.path().join("report.html")).expect("the report");
     assert!(

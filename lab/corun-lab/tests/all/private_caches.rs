@@ -127,7 +127,7 @@ fn a_sweep_goes_from_ranges_that_fit_to_ranges_that_do_not() {
     let run = run(&["--workload", "point", "--sweep", "--l2", "64KiB"]);
     assert_eq!((run.code, run.err.as_str()), (0, ""), "{run:?}");
     assert!(
-        run.out.contains("range of a core") && run.out.contains("range on random"),
+        run.says("range of a core") && run.says("range on random"),
         "{}",
         run.out
     );
