@@ -31,6 +31,7 @@ pub mod sides;
 mod steering;
 #[cfg(feature = "store")]
 pub mod store;
+mod tasks;
 
 pub use aggregate::in_cache::CorunAggregateExec;
 #[cfg(feature = "coordinator")]

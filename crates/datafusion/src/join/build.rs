@@ -12,7 +12,7 @@
 use super::keys::{Encoded, KeyEncoder, is_integer_like};
 use super::lookup;
 use super::output::Columns;
-use crate::CorunOptions;
+use crate::{CorunOptions, tasks};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::compute::concat;
@@ -200,36 +200,16 @@ impl Drop for CancelOnDrop {
 
 /// Reads all streams at once, each in a task of its own; batches come out in partition order.
 async fn collect(
-    mut streams: Vec<SendableRecordBatchStream>,
+    streams: Vec<SendableRecordBatchStream>,
     pool: &Arc<dyn MemoryPool>,
     metrics: &BuildMetrics,
 ) -> Result<(Vec<RecordBatch>, MemoryReservation)> {
     let reservation = MemoryConsumer::new("CorunJoinInput").register(pool);
     let total = Arc::new((reservation, Mutex::new(RecordBatchMemoryCounter::new())));
-    let mut parts: Vec<Vec<RecordBatch>> = vec![Vec::new(); streams.len()];
-    if streams.len() == 1 {
-        parts[0] = drain(streams.remove(0), Arc::clone(&total), metrics.clone()).await?;
-    } else {
-        let mut tasks = tokio::task::JoinSet::new();
-        for (index, stream) in streams.into_iter().enumerate() {
-            let (total, metrics) = (Arc::clone(&total), metrics.clone());
-            tasks.spawn(async move {
-                drain(stream, total, metrics)
-                    .await
-                    .map(|batches| (index, batches))
-            });
-        }
-        while let Some(done) = tasks.join_next().await {
-            match done {
-                Ok(part) => {
-                    let (index, batches) = part?;
-                    parts[index] = batches;
-                }
-                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                Err(error) => return Err(exec_datafusion_err!("reading the build side stopped: {error}")),
-            }
-        }
-    }
+    let reading = streams
+        .into_iter()
+        .map(|stream| drain(stream, Arc::clone(&total), metrics.clone()));
+    let parts = tasks::all(reading).await?;
     let (reservation, _) =
         Arc::into_inner(total).ok_or_else(|| internal_datafusion_err!("a build task outlived the build"))?;
     Ok((parts.into_iter().flatten().collect(), reservation))

@@ -330,7 +330,7 @@ fn widen(values: impl Iterator<Item = i32>) -> CodeBuffer {
 }
 
 /// The values of a primitive column as unsigned numbers of the same width, without a copy.
-fn raw<T: arrow::datatypes::ArrowNativeType>(column: &ArrayRef) -> ScalarBuffer<T> {
+pub(crate) fn raw<T: arrow::datatypes::ArrowNativeType>(column: &ArrayRef) -> ScalarBuffer<T> {
     let data = column.to_data();
     ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
 }

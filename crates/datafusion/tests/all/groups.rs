@@ -110,6 +110,62 @@ async fn what_is_no_number_or_no_fold_stays_stock() {
 const MANY: &str =
     "select scattered, sum(id), sum(price), min(id), count(seldom) from sales group by scattered";
 
+/// What `EXPLAIN ANALYZE` says of groups: of the only node that makes them.
+async fn analyzed(engine: &Engine, sql: &str) -> String {
+    let plan = engine.explain(sql, true).await.unwrap();
+    let mut nodes = plan.lines().filter(|line| line.contains("CorunAggregateExec"));
+    let node = nodes.next().unwrap_or_else(|| panic!("{plan}")).to_owned();
+    assert_eq!(nodes.next(), None, "{plan}");
+    node
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_rows_tell_whether_groups_are_made_in_the_caches() {
+    let few =
+        "select day, kind, sum(price), count(*) from sales group by day, kind order by day, kind limit 900";
+    let few = [GROUPED[0], GROUPED[1], GROUPED[3], GROUPED[9], GROUPED[12], few];
+    let many = [
+        MANY,
+        "select scattered, kind, avg(rate) from sales group by scattered, kind",
+    ];
+    for (partitions, batch_size) in [(1, 8192), (2, 64)] {
+        let corun = open(Joins::Corun, partitions, batch_size, None).await;
+        for sql in few {
+            let node = analyzed(&corun, sql).await;
+            assert!(node.contains("few_groups=1"), "{sql}, {partitions}: {node}");
+            // What the stock steps take and give is the node's.
+            assert!(
+                !node.contains("elapsed_compute=1ns") && node.contains("output_rows="),
+                "{node}"
+            );
+        }
+        for sql in many {
+            let node = analyzed(&corun, sql).await;
+            assert!(!node.contains("few_groups"), "{sql}, {partitions}: {node}");
+        }
+        corun.query("set corun.aggregate = 'on'").await.unwrap();
+        for sql in few {
+            assert!(!analyzed(&corun, sql).await.contains("few_groups"), "{sql}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_told_from_the_first_rows_are_those_of_stock_operators() {
+    for (partitions, batch_size) in [(1, 8192), (2, 1000), (3, 64), (7, 8192)] {
+        let stock = open(Joins::Stock, partitions, batch_size, None).await;
+        let corun = open(Joins::Corun, partitions, batch_size, None).await;
+        for sql in GROUPED {
+            let expected = rounded(lines(&stock.query(sql).await.unwrap()));
+            let given = rounded(lines(&corun.query(sql).await.unwrap()));
+            assert!(
+                given == expected,
+                "{sql}, {partitions} partitions of {batch_size}: other groups"
+            );
+        }
+    }
+}
+
 /// Whether an `EXPLAIN ANALYZE` has groups that went to files.
 fn has_spilled(plan: &str) -> bool {
     let groups = plan.lines().filter(|line| line.contains("CorunAggregateExec"));

@@ -12,6 +12,8 @@
 //! write and one sequential read of its record, where a table of all groups would cost a miss each for slot, key and
 //! states.
 //!
+//! [`DistinctKeys`] tells hosts from the first rows how many groups there will be about, before they choose this way.
+//!
 //! What it is not: it knows no types, no SQL and no strings. Keys are words that are equal when the keys are; states
 //! are words that the caller makes values of. It has no threads of its own and does not limit its memory.
 //!
@@ -38,6 +40,7 @@
 //! # Ok::<(), corun_exec::huge::OutOfMemory>(())
 //! ```
 
+mod distinct;
 mod fold;
 mod keys;
 mod layout;
@@ -48,6 +51,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use distinct::DistinctKeys;
 pub use fold::{Argument, Values};
 pub use layout::{Fold, Layout};
 pub use local::LocalGroups;

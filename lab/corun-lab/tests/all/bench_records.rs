@@ -89,10 +89,7 @@ fn a_run_goes_on_where_it_was_ended_and_two_records_are_compared() {
     let record = record.to_str().expect("text");
     let same = corun_in(folder.path(), &["bench", "diff", record, record], "");
     assert_eq!(same.code, 0, "{same:?}");
-    assert!(
-        same.says(&format!("{all} figures are the same")),
-        "{same:?}"
-    );
+    assert!(same.says(&format!("{all} figures are the same")), "{same:?}");
     let rows = fs::read_to_string(format!("{record}/floor.jsonl")).expect("rows");
     let twice = |row: &serde_json::Value| {
         let mut row = row.clone();

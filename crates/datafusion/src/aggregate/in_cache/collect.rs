@@ -10,6 +10,7 @@
 use super::Spec;
 use super::functions::validity;
 use super::texts::Known;
+use crate::tasks;
 use arrow::array::{ArrayRef, AsArray, FixedSizeBinaryArray, RecordBatch};
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema};
@@ -105,32 +106,16 @@ impl SpilledReader {
 /// Of the inputs and expressions; no memory for a batch; no disk.
 pub(super) async fn collect(
     spec: Arc<Spec>,
-    mut inputs: Vec<SendableRecordBatchStream>,
+    inputs: Vec<SendableRecordBatchStream>,
     context: Arc<TaskContext>,
     metrics: ExecutionPlanMetricsSet,
 ) -> Result<Collected> {
     let files_max = (FILES_MAX / inputs.len().max(1)).max(4);
-    let grouping = |input: usize| Grouping::new(Arc::clone(&spec), input, files_max, &context, &metrics);
-    if inputs.len() == 1 {
-        let input = grouping(0)?.run(inputs.remove(0)).await?;
-        return Ok(Collected { inputs: vec![input] });
-    }
-    let mut tasks = tokio::task::JoinSet::new();
-    for (number, input) in inputs.into_iter().enumerate() {
-        tasks.spawn(grouping(number)?.run(input));
-    }
-    let mut inputs = Vec::with_capacity(tasks.len());
-    while let Some(done) = tasks.join_next().await {
-        match done {
-            Ok(input) => inputs.push(input?),
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(error) => {
-                return Err(exec_datafusion_err!(
-                    "reading the rows of groups stopped: {error}"
-                ));
-            }
-        }
-    }
+    let grouping = |(number, input): (usize, _)| {
+        let grouping = Grouping::new(Arc::clone(&spec), number, files_max, &context, &metrics);
+        async move { grouping?.run(input).await }
+    };
+    let inputs = tasks::all(inputs.into_iter().enumerate().map(grouping)).await?;
     Ok(Collected { inputs })
 }
 

@@ -3,8 +3,8 @@
 //! `sum(x)`, `avg(x)` and `count(x)` of the same rows share what they need. A function whose argument may be NULL also counts its values, as a
 //! group without any has no sum.
 
-use super::keys::{array, values};
-use crate::join::keys::{CodeBuffer, codes_of, has_codes};
+use super::keys::array;
+use crate::join::keys::{CodeBuffer, codes_of, has_codes, raw};
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, RecordBatch, UInt64Array};
 use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow::compute::cast;
@@ -321,10 +321,10 @@ impl Taken {
     fn of(fold: Fold, column: Option<&ArrayRef>) -> Taken {
         match (fold, column) {
             (Fold::Count, _) | (_, None) => Taken::Rows,
-            (Fold::SumI64, Some(column)) => Taken::I64(values(column)),
-            (Fold::SumF64, Some(column)) => Taken::F64(values(column)),
+            (Fold::SumI64, Some(column)) => Taken::I64(raw(column)),
+            (Fold::SumF64, Some(column)) => Taken::F64(raw(column)),
             (Fold::Min | Fold::Max, Some(column)) => Taken::Codes(codes_of(column).0),
-            (Fold::SumI128 | Fold::MinI128 | Fold::MaxI128, Some(column)) => Taken::I128(values(column)),
+            (Fold::SumI128 | Fold::MinI128 | Fold::MaxI128, Some(column)) => Taken::I128(raw(column)),
         }
     }
 

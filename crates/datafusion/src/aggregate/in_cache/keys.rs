@@ -4,9 +4,10 @@
 //! column has no bit for NULL: the rows without a value are a group of their own there. Texts have two words ([`texts`]).
 
 use super::texts::{self, Known, Texts, is_text};
+use crate::join::keys::raw;
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BooleanArray, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
-use arrow::datatypes::{ArrowNativeType, DataType};
+use arrow::datatypes::DataType;
 use datafusion::common::internal_datafusion_err;
 use datafusion::error::Result;
 
@@ -122,7 +123,7 @@ impl KeyWords {
         if let ([place], [column]) = (self.places.as_slice(), columns) {
             let valid = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
             if place.bits == 64 {
-                let words = vec![values::<u64>(column)];
+                let words = vec![raw::<u64>(column)];
                 return Keys { words, valid };
             }
             let mut words = vec![vec![0u64; column.len()]; self.words];
@@ -175,16 +176,16 @@ impl Place {
                     *slot |= u64::from(has(row) && bits.value(row)) << shift;
                 }
             }
-            8 => or_in(&values::<u8>(column), nulls, shift, &mut words[word]),
-            16 => or_in(&values::<u16>(column), nulls, shift, &mut words[word]),
-            32 => or_in(&values::<u32>(column), nulls, shift, &mut words[word]),
-            64 => or_in(&values::<u64>(column), nulls, shift, &mut words[word]),
+            8 => or_in(&raw::<u8>(column), nulls, shift, &mut words[word]),
+            16 => or_in(&raw::<u16>(column), nulls, shift, &mut words[word]),
+            32 => or_in(&raw::<u32>(column), nulls, shift, &mut words[word]),
+            64 => or_in(&raw::<u64>(column), nulls, shift, &mut words[word]),
             _ if is_text(&self.data_type) => {
                 let (low, high) = words.split_at_mut(word + 1);
                 texts.write(column, nulls, &mut low[word], &mut high[0]);
             }
             _ => {
-                for (row, value) in values::<i128>(column).iter().enumerate() {
+                for (row, value) in raw::<i128>(column).iter().enumerate() {
                     if has(row) {
                         words[word][row] = *value as u64;
                         words[word + 1][row] = (*value >> 64) as u64;
@@ -249,12 +250,6 @@ pub(super) fn array(
         .build()
         .map_err(|error| internal_datafusion_err!("groups are no {data_type}: {error}"))?;
     Ok(make_array(data))
-}
-
-/// The values of a fixed-width column as unsigned numbers, without a copy.
-pub(super) fn values<T: ArrowNativeType>(column: &ArrayRef) -> ScalarBuffer<T> {
-    let data = column.to_data();
-    ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
 }
 
 fn or_in<T: Copy + Into<u64>>(values: &[T], nulls: Option<&NullBuffer>, shift: u32, words: &mut [u64]) {

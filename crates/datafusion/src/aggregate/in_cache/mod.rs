@@ -5,16 +5,20 @@
 //! every output stream:    the next partition's records of all inputs -> groups -> batches  (merge)
 //! ```
 //!
+//! With `corun.aggregate = 'auto'` the first rows of all inputs are looked at before ([`look_ahead`]): where groups are few, DataFusion's own
+//! steps make them.
+//!
 //! Keys are exact words of 64 bits ([`keys`]), functions are folds over records ([`functions`]); what has neither stays with DataFusion's operators ([`rule`] decides). The node keeps the stock steps it stands for: for schema, statistics and text.
 
 mod collect;
 mod functions;
 mod keys;
+mod look_ahead;
 mod merge;
 pub(crate) mod rule;
 mod texts;
 
-use crate::{CorunOptions, caches};
+use crate::{CorunOptions, JoinChoice, caches};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use collect::{PARTITION_BITS, collect};
@@ -27,7 +31,7 @@ use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricValue, MetricsSet,
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -36,9 +40,11 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, Statistics, StatisticsArgs,
 };
 use functions::Functions;
-use futures::TryStreamExt;
 use futures::future::{BoxFuture, FutureExt, Shared};
+use futures::stream::poll_fn;
+use futures::{StreamExt, TryStreamExt};
 use keys::KeyWords;
+use look_ahead::{look_ahead, stock_over};
 use merge::{Merging, Partitions};
 use parking_lot::Mutex;
 use std::fmt;
@@ -72,13 +78,21 @@ impl Spec {
     }
 }
 
+/// What output streams read from.
+#[derive(Clone)]
+enum Ready {
+    InCaches(Arc<Partitions>),
+    /// The stock steps, over the inputs' streams.
+    Stock(Arc<dyn ExecutionPlan>),
+}
+
 /// What the output streams wait for.
-type Collecting = Shared<BoxFuture<'static, Result<Arc<Partitions>, Arc<DataFusionError>>>>;
+type Getting = Shared<BoxFuture<'static, Result<Ready, Arc<DataFusionError>>>>;
 
 /// One execution of all partitions. Its streams own what it has; they end it when they are dropped.
 struct Run {
     spec: Arc<Spec>,
-    collecting: Collecting,
+    ready: Getting,
     /// By output partition.
     asked: Vec<bool>,
 }
@@ -95,6 +109,8 @@ pub struct CorunAggregateExec {
     metrics: ExecutionPlanMetricsSet,
     /// The run of which some partitions were not asked for yet. Guarded by the mutex.
     run: Mutex<Option<Run>>,
+    /// The stock steps of the last run whose groups were few, for their metrics. Guarded by the mutex.
+    stock: Arc<Mutex<Option<Arc<dyn ExecutionPlan>>>>,
 }
 
 impl CorunAggregateExec {
@@ -122,6 +138,7 @@ impl CorunAggregateExec {
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
             run: Mutex::new(None),
+            stock: Arc::default(),
         })
     }
 
@@ -146,14 +163,14 @@ impl CorunAggregateExec {
 
     /// The run whose output `partition` was not asked for yet, begun by whoever asks first. A partition that is executed again, as by a
     /// nested loop join short of memory, is of another run.
-    fn run(&self, partition: usize, context: &Arc<TaskContext>) -> Result<(Arc<Spec>, Collecting)> {
+    fn run(&self, partition: usize, context: &Arc<TaskContext>) -> Result<(Arc<Spec>, Getting)> {
         let mut begun = self.run.lock();
         let mut run = match begun.take() {
             Some(run) if !run.asked[partition] => run,
             _ => self.begin(context)?,
         };
         run.asked[partition] = true;
-        let found = (Arc::clone(&run.spec), run.collecting.clone());
+        let found = (Arc::clone(&run.spec), run.ready.clone());
         if run.asked.contains(&false) {
             *begun = Some(run);
         }
@@ -166,18 +183,33 @@ impl CorunAggregateExec {
         let inputs = (0..input.output_partitioning().partition_count())
             .map(|partition| input.execute(partition, Arc::clone(context)))
             .collect::<Result<Vec<_>>>()?;
-        let collected = collect(
-            Arc::clone(&spec),
-            inputs,
-            Arc::clone(context),
-            self.metrics.clone(),
-        );
-        let layout = spec.layout.clone();
-        let collecting = async move { Ok(Arc::new(Partitions::of(collected.await?, &layout)?)) };
-        let collecting = collecting.map(|result: Result<_>| result.map_err(Arc::new));
+        let looks = CorunOptions::of(context.session_config().options()).aggregate == JoinChoice::Auto;
+        let (first, last) = (Arc::clone(&self.first), Arc::clone(&self.last));
+        let (metrics, stock_metrics) = (self.metrics.clone(), Arc::clone(&self.stock));
+        let (of_run, context) = (Arc::clone(&spec), Arc::clone(context));
+        let ready = async move {
+            let inputs = match looks {
+                false => inputs,
+                true => match look_ahead(&of_run, inputs, context.memory_pool()).await? {
+                    (inputs, true) => inputs,
+                    (inputs, false) => {
+                        MetricBuilder::new(&metrics).counter("few_groups", 0).add(1);
+                        let steps = stock_over(&first, &last, inputs)?;
+                        *stock_metrics.lock() = Some(Arc::clone(&steps));
+                        return Ok(Ready::Stock(steps));
+                    }
+                },
+            };
+            let collected = collect(Arc::clone(&of_run), inputs, context, metrics).await?;
+            let partitions = Partitions::of(collected, &of_run.layout)?;
+            Ok(Ready::InCaches(Arc::new(partitions)))
+        };
         Ok(Run {
             spec,
-            collecting: collecting.boxed().shared(),
+            ready: ready
+                .map(|result: Result<_>| result.map_err(Arc::new))
+                .boxed()
+                .shared(),
             asked: vec![false; self.properties.output_partitioning().partition_count()],
         })
     }
@@ -188,6 +220,23 @@ fn over(step: &Arc<AggregateExec>, children: Vec<Arc<dyn ExecutionPlan>>) -> Res
     let recomputed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
     let step = Arc::clone(step).replace_children(children, recomputed)?;
     Arc::downcast(step).map_err(|_| internal_datafusion_err!("an aggregate has become something else"))
+}
+
+/// Adds what the steps of a stock aggregate took, rows apart: those of the first step are not the node's.
+fn add_metrics(plan: &Arc<dyn ExecutionPlan>, metrics: &mut MetricsSet) {
+    if let Some(found) = plan.metrics().filter(|_| plan.is::<AggregateExec>()) {
+        let taken = found.iter().filter(|metric| {
+            use MetricValue::*;
+            matches!(
+                metric.value(),
+                ElapsedCompute(_) | SpillCount(_) | SpilledBytes(_) | SpilledRows(_)
+            )
+        });
+        taken.for_each(|metric| metrics.push(Arc::clone(metric)));
+    }
+    for child in plan.children() {
+        add_metrics(child, metrics);
+    }
 }
 
 /// Tables that share the core's private cache with the rows that pass by.
@@ -284,23 +333,35 @@ impl ExecutionPlan for CorunAggregateExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let (spec, collecting) = self.run(partition, &context)?;
+        let (spec, ready) = self.run(partition, &context)?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let time = MetricBuilder::new(&self.metrics).subset_time("merge_time", partition);
         let stream = futures::stream::once(async move {
-            let partitions = collecting.await.map_err(DataFusionError::Shared)?;
+            let partitions = match ready.await.map_err(DataFusionError::Shared)? {
+                Ready::InCaches(partitions) => partitions,
+                Ready::Stock(steps) => {
+                    let mut groups = steps.execute(partition, context)?;
+                    let counted = poll_fn(move |task| metrics.record_poll(groups.poll_next_unpin(task)));
+                    return Ok(counted.left_stream());
+                }
+            };
             let batch_size = context.session_config().batch_size();
             let merging = Merging::new(spec, partitions, batch_size, context.memory_pool(), metrics, time);
-            Ok::<_, DataFusionError>(futures::stream::try_unfold(merging, |mut merging| async move {
+            let merged = futures::stream::try_unfold(merging, |mut merging| async move {
                 Ok(merging.next().await?.map(|batch| (batch, merging)))
-            }))
+            });
+            Ok::<_, DataFusionError>(merged.right_stream())
         })
         .try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        let mut metrics = self.metrics.clone_inner();
+        if let Some(steps) = &*self.stock.lock() {
+            add_metrics(steps, &mut metrics);
+        }
+        Some(metrics)
     }
 
     fn child_stats_requests(&self, _partition: Option<usize>) -> Vec<ChildStats> {

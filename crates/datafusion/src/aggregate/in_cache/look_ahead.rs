@@ -1,0 +1,249 @@
+//! Before anything is grouped: how many groups there will be, from the first rows of all inputs. Where they are few, DataFusion's own steps
+//! group the rows, those that were looked at first ([`stock_over`]).
+
+use super::collect::no_memory;
+use super::functions::validity;
+use super::texts::Known;
+use super::{Spec, over};
+use crate::tasks;
+use arrow::array::RecordBatch;
+use corun_exec::groups::DistinctKeys;
+use corun_model::operators::groups::{LOOKS, Look, Verdict, in_caches};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::utils::memory::RecordBatchMemoryCounter;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    ReplaceChildrenOptions,
+};
+use futures::StreamExt;
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// Looks at the first rows of all inputs, each in a task of its own. Gives the inputs from their beginnings again, and whether their groups
+/// are to be made in the caches.
+///
+/// # Errors
+/// Of the inputs and expressions; no memory for the counts.
+pub(super) async fn look_ahead(
+    spec: &Arc<Spec>,
+    inputs: Vec<SendableRecordBatchStream>,
+    pool: &Arc<dyn MemoryPool>,
+) -> Result<(Vec<SendableRecordBatchStream>, bool)> {
+    let looking = inputs.into_iter().enumerate().map(|(number, input)| {
+        let consumer = MemoryConsumer::new(format!("CorunGroupsLookedAt[{number}]"));
+        let first = FirstRows::new(Arc::clone(spec), consumer.register(pool));
+        async move { first?.look_at(input).await }
+    });
+    let (inputs, verdicts): (Vec<_>, Vec<_>) = tasks::all(looking).await?.into_iter().unzip();
+    Ok((inputs, in_caches(verdicts)))
+}
+
+/// The first rows of an input.
+struct FirstRows {
+    spec: Arc<Spec>,
+    batches: Vec<RecordBatch>,
+    /// Rows of them all whose keys were counted, and of the last batch.
+    counted: usize,
+    counted_of_last: usize,
+    distinct: DistinctKeys,
+    bytes: RecordBatchMemoryCounter,
+    reservation: MemoryReservation,
+    /// Whether there was no memory for more of them.
+    refused: bool,
+}
+
+impl FirstRows {
+    fn new(spec: Arc<Spec>, reservation: MemoryReservation) -> Result<FirstRows> {
+        let distinct = DistinctKeys::new(LOOKS[LOOKS.len() - 1], spec.options.seed);
+        Ok(FirstRows {
+            spec,
+            batches: Vec::new(),
+            counted: 0,
+            counted_of_last: 0,
+            distinct: distinct.map_err(no_memory)?,
+            bytes: RecordBatchMemoryCounter::new(),
+            reservation,
+            refused: false,
+        })
+    }
+
+    /// The input from its beginning, and what its first rows tell; `None` where there are too few.
+    async fn look_at(
+        mut self,
+        mut input: SendableRecordBatchStream,
+    ) -> Result<(SendableRecordBatchStream, Option<Verdict>)> {
+        let verdict = self.verdict(&mut input).await?;
+        let mut first = self.batches.into_iter();
+        // The memory is given back with the last of the first rows.
+        let mut reservation = Some(self.reservation);
+        let again = futures::stream::poll_fn(move |_| {
+            let batch = first.next();
+            if batch.is_none() {
+                drop(reservation.take());
+            }
+            Poll::Ready(batch.map(Ok))
+        });
+        let schema = input.schema();
+        let input = RecordBatchStreamAdapter::new(schema, again.chain(input));
+        Ok((Box::pin(input), verdict))
+    }
+
+    async fn verdict(&mut self, input: &mut SendableRecordBatchStream) -> Result<Option<Verdict>> {
+        for rows in LOOKS {
+            let half = self.distinct_of(rows / 2, input).await?;
+            let whole = self.distinct_of(rows, input).await?;
+            let (Some(half), Some(whole)) = (half, whole) else {
+                // Many groups can go to files where there is no memory for them.
+                return Ok(self.refused.then_some(Verdict::Many));
+            };
+            let rows = rows as f64;
+            match (Look { rows, half, whole }).verdict() {
+                Verdict::Unclear => {}
+                clear => return Ok(Some(clear)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// About how many keys are different among the first `rows`; `None` where there are fewer, or no memory for so many.
+    async fn distinct_of(
+        &mut self,
+        rows: usize,
+        input: &mut SendableRecordBatchStream,
+    ) -> Result<Option<f64>> {
+        while self.counted < rows {
+            let uncounted = self.batches.last().map(|last| {
+                let left = last.num_rows() - self.counted_of_last;
+                last.slice(self.counted_of_last, left.min(rows - self.counted))
+            });
+            match uncounted.filter(|uncounted| uncounted.num_rows() > 0) {
+                Some(uncounted) => self.count(&uncounted)?,
+                None if self.refused => return Ok(None),
+                None => {
+                    let Some(batch) = input.next().await else {
+                        return Ok(None);
+                    };
+                    self.keep(batch?);
+                }
+            }
+        }
+        Ok(Some(self.distinct.count()))
+    }
+
+    fn keep(&mut self, batch: RecordBatch) {
+        let bytes = self.bytes.count_batch(&batch);
+        self.refused = self.reservation.try_grow(bytes).is_err();
+        self.batches.push(batch);
+        self.counted_of_last = 0;
+    }
+
+    fn count(&mut self, rows: &RecordBatch) -> Result<()> {
+        let columns = evaluate_expressions_to_arrays(&self.spec.group_by, rows)?;
+        let keys = self
+            .spec
+            .keys
+            .encode(&columns, &mut Known::new(Arc::clone(&self.spec.texts)));
+        let words: Vec<&[u64]> = keys.words.iter().map(|word| &word[..]).collect();
+        self.distinct.add(&words, keys.valid.as_ref().map(validity));
+        self.counted += rows.num_rows();
+        self.counted_of_last += rows.num_rows();
+        Ok(())
+    }
+}
+
+/// The stock steps from `first` to `last` over these streams instead of `first`'s input.
+///
+/// # Errors
+/// Of the steps that get another input.
+pub(super) fn stock_over(
+    first: &Arc<AggregateExec>,
+    last: &Arc<AggregateExec>,
+    streams: Vec<SendableRecordBatchStream>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let streams = streams.into_iter().map(Some).collect();
+    let input: Arc<dyn ExecutionPlan> = Arc::new(StreamsExec {
+        properties: Arc::clone(first.input().properties()),
+        streams: Mutex::new(streams),
+    });
+    let first: Arc<dyn ExecutionPlan> = over(first, vec![input])?;
+    if last.mode().input_mode() == AggregateInputMode::Raw {
+        return Ok(first);
+    }
+    let exchange = over_step(last.input(), &first)?;
+    Ok(over(last, vec![exchange])?)
+}
+
+/// What lies between the two steps, over another first step.
+fn over_step(
+    plan: &Arc<dyn ExecutionPlan>,
+    first: &Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if plan.is::<AggregateExec>() {
+        return Ok(Arc::clone(first));
+    }
+    let [child] = plan.children()[..] else {
+        return internal_err!("two steps of an aggregate have {} between them", plan.name());
+    };
+    let child = over_step(child, first)?;
+    let recomputed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Arc::clone(plan).replace_children(vec![child], recomputed)
+}
+
+/// Streams that are there already, each to be read once.
+struct StreamsExec {
+    properties: Arc<PlanProperties>,
+    streams: Mutex<Vec<Option<SendableRecordBatchStream>>>,
+}
+
+impl fmt::Debug for StreamsExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamsExec").finish_non_exhaustive()
+    }
+}
+
+impl DisplayAs for StreamsExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StreamsExec")
+    }
+}
+
+impl ExecutionPlan for StreamsExec {
+    fn name(&self) -> &str {
+        "StreamsExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        match self.streams.lock()[partition].take() {
+            Some(stream) => Ok(stream),
+            None => internal_err!("stream {partition} was read before"),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Whether rows have so many groups that making them in the caches pays, told from the first rows.
+//!
+//! Of keys drawn from `g` groups, `n` rows meet `g (1 - e^(-n/g))` different ones, so the second half of them brings
+//! `e^(-n/2g)` times as many new keys as the first. Keys that come in order, so many rows each, bring as many new ones in the
+//! second half: there is no end of their groups in sight.
+//!
+//! Order of calls: count the different keys among half of the first [`LOOKS`] rows and among all of them, ask [`Look::verdict`], and
+//! look at more rows where it is unclear.
+
+/// Rows that are looked at: few first, for most rows have few groups, then more.
+pub const LOOKS: [usize; 2] = [8 << 10, 64 << 10];
+
+/// From so many groups on, making them in the caches pays. Measured (1 MiB of L2 a core, 2 threads, 10 million rows): 100,000 groups
+/// take 1.35 times as long as in DataFusion's tables, 200,000 take 0.7 times, 300,000 0.4 times.
+const MANY: f64 = 140_000.0;
+
+/// The first look tells groups that are surely fewer.
+const SURELY_FEW: f64 = 60_000.0;
+
+/// Keys that come in order have a new one every so many rows, at least: otherwise DataFusion's table is in the caches too.
+const ROWS_A_GROUP_MAX: f64 = 8.0;
+
+/// Different keys among the first rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Look {
+    /// Rows looked at.
+    pub rows: f64,
+    /// Different keys among the first half of them.
+    pub half: f64,
+    /// Different keys among all.
+    pub whole: f64,
+}
+
+/// What a look tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Groups that DataFusion makes as fast or faster.
+    Few,
+    /// Groups that are made faster in the caches.
+    Many,
+    /// More rows must be looked at.
+    Unclear,
+}
+
+impl Look {
+    /// About how many groups all rows have; infinitely many where no end is in sight.
+    pub fn groups(&self) -> f64 {
+        if self.half <= 0.0 {
+            return 0.0;
+        }
+        let new = ((self.whole - self.half) / self.half).max(f64::MIN_POSITIVE);
+        if new >= 1.0 {
+            return f64::INFINITY;
+        }
+        self.rows / 2.0 / -new.ln()
+    }
+
+    /// What this look tells; one at the most rows of [`LOOKS`] is never unclear.
+    pub fn verdict(&self) -> Verdict {
+        let groups = self.groups();
+        let last = self.rows >= LOOKS[LOOKS.len() - 1] as f64;
+        if self.whole * ROWS_A_GROUP_MAX < self.rows || groups < SURELY_FEW {
+            Verdict::Few
+        } else if !last {
+            Verdict::Unclear
+        } else if groups < MANY {
+            Verdict::Few
+        } else {
+            Verdict::Many
+        }
+    }
+}
+
+/// Whether groups are made in the caches, from the verdicts on all inputs; `None` is one that ended before it told anything.
+pub fn in_caches(verdicts: impl IntoIterator<Item = Option<Verdict>>) -> bool {
+    let (mut few, mut many) = (0, 0);
+    for verdict in verdicts.into_iter().flatten() {
+        match verdict {
+            Verdict::Many => many += 1,
+            Verdict::Few => few += 1,
+            Verdict::Unclear => {}
+        }
+    }
+    many > few
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn look(rows: usize, key: impl Fn(u64) -> u64) -> Look {
+        let distinct = |rows: usize| (0..rows as u64).map(&key).collect::<HashSet<_>>().len() as f64;
+        Look {
+            rows: rows as f64,
+            half: distinct(rows / 2),
+            whole: distinct(rows),
+        }
+    }
+
+    /// A number that only looks random.
+    fn mixed(row: u64) -> u64 {
+        let mixed = (row ^ row >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn verdict(key: impl Fn(u64) -> u64) -> Verdict {
+        match look(LOOKS[0], &key).verdict() {
+            Verdict::Unclear => look(LOOKS[1], &key).verdict(),
+            verdict => verdict,
+        }
+    }
+
+    #[test]
+    fn groups_in_any_order_are_counted() {
+        let of = |groups: u64| move |row: u64| mixed(row.wrapping_mul(0x9e37_79b9_7f4a_7c15)) % groups;
+        for groups in [100, 3000, 20_000, 60_000, 100_000, 200_000, 300_000] {
+            let estimate = look(LOOKS[1], of(groups)).groups();
+            let near = groups as f64 * 0.9..groups as f64 * 1.1;
+            assert!(
+                groups < 20_000 || near.contains(&estimate),
+                "{groups}: {estimate}"
+            );
+            let many = if groups <= 100_000 {
+                Verdict::Few
+            } else {
+                Verdict::Many
+            };
+            assert_eq!(verdict(of(groups)), many, "{groups}");
+        }
+        assert_eq!(look(LOOKS[0], of(20_000)).verdict(), Verdict::Few);
+        assert_eq!(verdict(of(u64::MAX)), Verdict::Many);
+    }
+
+    #[test]
+    fn groups_in_order_are_many_where_each_has_few_rows() {
+        assert_eq!(verdict(|row| row), Verdict::Many);
+        assert_eq!(verdict(|row| row / 4), Verdict::Many);
+        assert_eq!(verdict(|row| row / 100), Verdict::Few);
+        assert_eq!(verdict(|_| 7), Verdict::Few);
+    }
+
+    #[test]
+    fn the_most_inputs_decide() {
+        use Verdict::{Few, Many};
+        assert!(in_caches([Some(Many)]));
+        assert!(in_caches([Some(Many), None, None]));
+        assert!(in_caches([Some(Many), Some(Few), Some(Many)]));
+        assert!(!in_caches([Some(Many), Some(Few)]));
+        assert!(!in_caches([None, None]));
+        assert!(!in_caches([]));
+    }
+
+    proptest! {
+        #[test]
+        fn every_look_tells_something(rows in 0.0..1e6, half in 0.0..1e6, whole in 0.0..1e6) {
+            let look = Look { rows, half, whole };
+            prop_assert!(look.groups() >= 0.0);
+            prop_assert!(rows < LOOKS[1] as f64 || look.verdict() != Verdict::Unclear);
+        }
+    }
+}
