@@ -29,6 +29,7 @@ pub mod rule;
 mod share;
 pub mod sides;
 mod steering;
+mod stock_line;
 #[cfg(feature = "store")]
 pub mod store;
 mod tasks;

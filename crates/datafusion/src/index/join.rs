@@ -14,6 +14,7 @@ use super::stream::{Joiner, Kind, Spec, StreamMetrics};
 use super::table::Index;
 use super::tree::Lookup;
 use crate::join::output::Assembler;
+use crate::stock_line;
 use corun_model::cache::reuse::Reuse;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{JoinSide, JoinType, internal_datafusion_err, internal_err};
@@ -236,16 +237,7 @@ impl DisplayAs for IndexJoinExec {
             return self.stock.fmt_as(t, f);
         }
         // The stock join's own line says the rest.
-        struct Stock<'a>(&'a HashJoinExec);
-        impl fmt::Display for Stock<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt_as(DisplayFormatType::Default, f)
-            }
-        }
-        let text = Stock(&self.stock).to_string();
-        let rest = text
-            .split_once("join_type=")
-            .map_or(text.as_str(), |(_, rest)| rest);
+        let rest = stock_line::behind("join_type=", self.stock.as_ref());
         let side = match self.inner {
             JoinSide::Left => "right",
             _ => "left",

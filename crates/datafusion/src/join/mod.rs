@@ -20,8 +20,8 @@ pub(crate) mod output;
 pub(crate) mod stream;
 pub(crate) mod verify;
 
-use crate::CorunOptions;
 use crate::prefilter::{self, TableId};
+use crate::{CorunOptions, stock_line};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use build::{Build, BuildMetrics, BuildSpec};
@@ -457,16 +457,7 @@ impl DisplayAs for CorunJoinExec {
             return self.stock.fmt_as(t, f);
         }
         // The stock join's own line says everything else; its name and mode are replaced by ours.
-        struct Stock<'a>(&'a HashJoinExec);
-        impl fmt::Display for Stock<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt_as(DisplayFormatType::Default, f)
-            }
-        }
-        let text = Stock(&self.stock).to_string();
-        let rest = text
-            .split_once("join_type=")
-            .map_or(text.as_str(), |(_, rest)| rest);
+        let rest = stock_line::behind("join_type=", self.stock.as_ref());
         write!(f, "CorunJoinExec: build={:?}, join_type={rest}", self.mode)
     }
 }

@@ -18,7 +18,7 @@ mod merge;
 pub(crate) mod rule;
 mod texts;
 
-use crate::{CorunOptions, JoinChoice, caches};
+use crate::{CorunOptions, JoinChoice, caches, stock_line};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use collect::{PARTITION_BITS, collect};
@@ -267,15 +267,8 @@ impl DisplayAs for CorunAggregateExec {
         if let DisplayFormatType::TreeRender = t {
             return self.last.fmt_as(t, f);
         }
-        struct Stock<'a>(&'a AggregateExec);
-        impl fmt::Display for Stock<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt_as(DisplayFormatType::Default, f)
-            }
-        }
         // The stock step's own line has keys and functions behind its mode.
-        let text = Stock(&self.first).to_string();
-        let rest = text.split_once("gby=").map_or(text.as_str(), |(_, rest)| rest);
+        let rest = stock_line::behind("gby=", self.first.as_ref());
         write!(f, "CorunAggregateExec: gby={rest}")
     }
 }
