@@ -71,19 +71,6 @@ impl Look {
     }
 }
 
-/// Whether groups are made in the caches, from the verdicts on all inputs; `None` is one that ended before it told anything.
-pub fn in_caches(verdicts: impl IntoIterator<Item = Option<Verdict>>) -> bool {
-    let (mut few, mut many) = (0, 0);
-    for verdict in verdicts.into_iter().flatten() {
-        match verdict {
-            Verdict::Many => many += 1,
-            Verdict::Few => few += 1,
-            Verdict::Unclear => {}
-        }
-    }
-    many > few
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -142,17 +129,6 @@ mod tests {
         assert_eq!(verdict(|row| row / 4), Verdict::Many);
         assert_eq!(verdict(|row| row / 100), Verdict::Few);
         assert_eq!(verdict(|_| 7), Verdict::Few);
-    }
-
-    #[test]
-    fn the_most_inputs_decide() {
-        use Verdict::{Few, Many};
-        assert!(in_caches([Some(Many)]));
-        assert!(in_caches([Some(Many), None, None]));
-        assert!(in_caches([Some(Many), Some(Few), Some(Many)]));
-        assert!(!in_caches([Some(Many), Some(Few)]));
-        assert!(!in_caches([None, None]));
-        assert!(!in_caches([]));
     }
 
     proptest! {

@@ -8,7 +8,7 @@ use super::{Spec, over};
 use crate::tasks;
 use arrow::array::RecordBatch;
 use corun_exec::groups::DistinctKeys;
-use corun_model::operators::groups::{LOOKS, Look, Verdict, in_caches};
+use corun_model::operators::groups::{LOOKS, Look, Verdict};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 use datafusion::common::{Result, internal_err};
@@ -23,13 +23,18 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions,
 };
 use futures::StreamExt;
+use futures::future::{Either, select};
+use futures::stream::Fuse;
 use parking_lot::Mutex;
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use tokio::sync::watch;
 
-/// Looks at the first rows of all inputs, each in a task of its own. Gives the inputs from their beginnings again, and whether their groups
-/// are to be made in the caches.
+/// Looks at the first rows of all inputs, each in a task of its own, until one of them tells how many groups there are: to wait for the others
+/// could take all their rows, which an exchange below would have to hold. Gives the inputs from their beginnings again, and whether their
+/// groups are to be made in the caches.
 ///
 /// # Errors
 /// Of the inputs and expressions; no memory for the counts.
@@ -38,14 +43,21 @@ pub(super) async fn look_ahead(
     inputs: Vec<SendableRecordBatchStream>,
     pool: &Arc<dyn MemoryPool>,
 ) -> Result<(Vec<SendableRecordBatchStream>, bool)> {
+    let (verdict, told) = watch::channel(None);
+    let verdict = Arc::new(verdict);
     let looking = inputs.into_iter().enumerate().map(|(number, input)| {
         let consumer = MemoryConsumer::new(format!("CorunGroupsLookedAt[{number}]"));
-        let first = FirstRows::new(Arc::clone(spec), consumer.register(pool));
-        async move { first?.look_at(input).await }
+        let first = FirstRows::new(Arc::clone(spec), consumer.register(pool), told.clone());
+        let verdict = Arc::clone(&verdict);
+        async move { first?.look_at(input, &verdict).await }
     });
-    let (inputs, verdicts): (Vec<_>, Vec<_>) = tasks::all(looking).await?.into_iter().unzip();
-    Ok((inputs, in_caches(verdicts)))
+    let inputs = tasks::all(looking).await?;
+    let many = *told.borrow() == Some(Verdict::Many);
+    Ok((inputs, many))
 }
+
+/// What an input has told, once one has.
+type Told = watch::Receiver<Option<Verdict>>;
 
 /// The first rows of an input.
 struct FirstRows {
@@ -59,10 +71,12 @@ struct FirstRows {
     reservation: MemoryReservation,
     /// Whether there was no memory for more of them.
     refused: bool,
+    /// Changes when an input has told how many groups there are.
+    told: Told,
 }
 
 impl FirstRows {
-    fn new(spec: Arc<Spec>, reservation: MemoryReservation) -> Result<FirstRows> {
+    fn new(spec: Arc<Spec>, reservation: MemoryReservation, told: Told) -> Result<FirstRows> {
         let distinct = DistinctKeys::new(LOOKS[LOOKS.len() - 1], spec.options.seed);
         Ok(FirstRows {
             spec,
@@ -73,15 +87,24 @@ impl FirstRows {
             bytes: RecordBatchMemoryCounter::new(),
             reservation,
             refused: false,
+            told,
         })
     }
 
-    /// The input from its beginning, and what its first rows tell; `None` where there are too few.
+    /// The input from its beginning; the first verdict of all inputs is kept in `verdict`.
     async fn look_at(
         mut self,
-        mut input: SendableRecordBatchStream,
-    ) -> Result<(SendableRecordBatchStream, Option<Verdict>)> {
-        let verdict = self.verdict(&mut input).await?;
+        input: SendableRecordBatchStream,
+        verdict: &watch::Sender<Option<Verdict>>,
+    ) -> Result<SendableRecordBatchStream> {
+        let (schema, mut input) = (input.schema(), input.fuse());
+        if let Some(found) = self.verdict(&mut input).await? {
+            verdict.send_if_modified(|told| {
+                let first = told.is_none();
+                *told = told.or(Some(found));
+                first
+            });
+        }
         let mut first = self.batches.into_iter();
         // The memory is given back with the last of the first rows.
         let mut reservation = Some(self.reservation);
@@ -92,19 +115,22 @@ impl FirstRows {
             }
             Poll::Ready(batch.map(Ok))
         });
-        let schema = input.schema();
         let input = RecordBatchStreamAdapter::new(schema, again.chain(input));
-        Ok((Box::pin(input), verdict))
+        Ok(Box::pin(input))
     }
 
-    async fn verdict(&mut self, input: &mut SendableRecordBatchStream) -> Result<Option<Verdict>> {
+    /// What the first rows tell; `None` where there are too few, or another input has told before.
+    async fn verdict(&mut self, input: &mut Fuse<SendableRecordBatchStream>) -> Result<Option<Verdict>> {
         for rows in LOOKS {
-            let half = self.distinct_of(rows / 2, input).await?;
-            let whole = self.distinct_of(rows, input).await?;
-            let (Some(half), Some(whole)) = (half, whole) else {
-                // Many groups can go to files where there is no memory for them.
-                return Ok(self.refused.then_some(Verdict::Many));
-            };
+            let mut counts = [0.0; 2];
+            for (count, rows) in counts.iter_mut().zip([rows / 2, rows]) {
+                match self.distinct_of(rows, input).await? {
+                    Some(distinct) => *count = distinct,
+                    // Many groups can go to files where there is no memory for them.
+                    None => return Ok(self.refused.then_some(Verdict::Many)),
+                }
+            }
+            let [half, whole] = counts;
             let rows = rows as f64;
             match (Look { rows, half, whole }).verdict() {
                 Verdict::Unclear => {}
@@ -114,11 +140,12 @@ impl FirstRows {
         Ok(None)
     }
 
-    /// About how many keys are different among the first `rows`; `None` where there are fewer, or no memory for so many.
+    /// About how many keys are different among the first `rows`; `None` where there are fewer, no memory for so many, or another input has
+    /// told what it is asked for.
     async fn distinct_of(
         &mut self,
         rows: usize,
-        input: &mut SendableRecordBatchStream,
+        input: &mut Fuse<SendableRecordBatchStream>,
     ) -> Result<Option<f64>> {
         while self.counted < rows {
             let uncounted = self.batches.last().map(|last| {
@@ -129,10 +156,14 @@ impl FirstRows {
                 Some(uncounted) => self.count(&uncounted)?,
                 None if self.refused => return Ok(None),
                 None => {
-                    let Some(batch) = input.next().await else {
-                        return Ok(None);
+                    let next = match select(input.next(), pin!(self.told.changed())).await {
+                        Either::Left((next, _)) => next,
+                        Either::Right(_) => None,
                     };
-                    self.keep(batch?);
+                    match next {
+                        Some(batch) => self.keep(batch?),
+                        None => return Ok(None),
+                    }
                 }
             }
         }
