@@ -32,7 +32,7 @@ extensions_options! {
         /// Make the groups of grouping sets, such as those of ROLLUP, from those of the finest set.
         pub finest_groups: bool, default = true
         /// Evaluate cheap conditions first, leave constants out of groups, and make outer joins anti joins (IS NULL) or inner
-        /// joins (another join drops their NULLs) where they are.
+        /// joins (another join drops their NULLs) where they are; compute aggregates without groups over one table in one scan.
         pub rewrite: bool, default = true
         /// Run parts that a statement has more than once, such as a `WITH` query with several uses, once for all of them.
         pub share_parts: bool, default = true

@@ -44,6 +44,11 @@ fn rank(condition: &Expr, schema: &DFSchema) -> Rank {
     }
 }
 
+/// Whether a condition might fail for rows that others keep away from it.
+pub(super) fn may_fail(condition: &Expr, schema: &DFSchema) -> bool {
+    cost(condition, schema).is_none()
+}
+
 /// Comparisons of numbers that one row costs; `None` for what might fail.
 fn cost(condition: &Expr, schema: &DFSchema) -> Option<u32> {
     let mut total = 0;

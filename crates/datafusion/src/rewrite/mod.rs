@@ -4,6 +4,7 @@ mod anti_joins;
 mod conditions;
 mod constant_groups;
 mod outer_joins;
+mod scalar_aggregates;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -11,8 +12,21 @@ use datafusion::logical_expr::LogicalPlan;
 use std::borrow::Cow;
 
 /// The plan with conditions in the order of their cost, groups without their constants, and no outer joins where others do: anti joins for
-/// rows without a partner, inner joins where those are dropped.
-pub(crate) fn rewritten(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>> {
+/// rows without a partner, inner joins where those are dropped. Where equal parts run once (`share_parts`), aggregates without groups over
+/// one table are made one part.
+pub(crate) fn rewritten(plan: &LogicalPlan, share_parts: bool) -> Result<Cow<'_, LogicalPlan>> {
+    let together = match share_parts {
+        true => scalar_aggregates::together(plan)?,
+        false => None,
+    };
+    match together {
+        Some(plan) => Ok(Cow::Owned(node_by_node(&plan)?.into_owned())),
+        None => node_by_node(plan),
+    }
+}
+
+/// The plan with each node written as it costs least.
+fn node_by_node(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>> {
     let mut any = false;
     plan.apply_with_subqueries(|node| {
         any = cheaper(node)?.is_some();

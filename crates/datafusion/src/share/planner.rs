@@ -44,7 +44,7 @@ impl QueryPlanner for SharingPlanner {
             return self.inner.create_physical_plan(plan, session).await;
         }
         let plan = match options.rewrite {
-            true => rewritten(plan)?,
+            true => rewritten(plan, options.share_parts)?,
             false => Cow::Borrowed(plan),
         };
         self.plan(&plan, Wanted::Main, &options, session).await

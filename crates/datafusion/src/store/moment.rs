@@ -9,10 +9,10 @@ use super::table::StoreTable;
 use corun_store::Snapshot;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
-use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::datasource::{TableProvider, provider_as_source, source_as_provider};
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{LogicalPlan, TableSource};
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 
@@ -28,17 +28,23 @@ pub struct OneMoment;
 impl AnalyzerRule for OneMoment {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut moments: Vec<Arc<Snapshot>> = Vec::new();
+        // Scans of one table stay scans of one table.
+        let mut sources: Vec<(Arc<dyn TableProvider>, Arc<dyn TableSource>)> = Vec::new();
         plan.transform_up_with_subqueries(|node| {
             let LogicalPlan::TableScan(mut scan) = node else {
                 return Ok(Transformed::no(node));
             };
-            let provider = source_as_provider(&scan.source).ok();
-            let table = provider
-                .as_ref()
-                .and_then(|table| table.downcast_ref::<StoreTable>());
+            let Ok(provider) = source_as_provider(&scan.source) else {
+                return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
+            };
+            let table = provider.downcast_ref::<StoreTable>();
             let Some(table) = table.filter(|table| table.moment().is_none()) else {
                 return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
             };
+            if let Some((_, source)) = sources.iter().find(|(known, _)| Arc::ptr_eq(known, &provider)) {
+                scan.source = Arc::clone(source);
+                return Ok(Transformed::yes(LogicalPlan::TableScan(scan)));
+            }
             // A snapshot knows the tables of its store.
             let known = moments
                 .iter()
@@ -53,6 +59,7 @@ impl AnalyzerRule for OneMoment {
                 }
             };
             scan.source = provider_as_source(Arc::new(table.at(moment)));
+            sources.push((provider, Arc::clone(&scan.source)));
             Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
         })
         .data()

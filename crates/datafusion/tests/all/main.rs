@@ -12,6 +12,7 @@ mod join_order;
 mod kept_columns;
 mod plans;
 mod rewrites;
+mod scalar_aggregates;
 mod shared_parts;
 mod shared_work;
 mod sql_files;

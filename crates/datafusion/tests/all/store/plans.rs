@@ -42,6 +42,22 @@ async fn scans_show_their_index_their_range_and_their_moment() {
     insta::assert_snapshot!(text);
 }
 
+/// Of several ranges each is found by the index; rows that no index finds are read once for all.
+#[tokio::test]
+async fn aggregates_of_ranges_are_found_one_by_one() {
+    let (_store, engine) = live();
+    let ranges = "select (select max(s) from t where id between 10 and 20) as a, (select max(s) from t where id between 900 and 910) as b";
+    let plan = explained(&engine, ranges).await;
+    assert!(!plan.contains("FILTER"), "{plan}");
+    for sql in [
+        "select (select max(s) from t where id = 17) as a, (select max(s) from t where id = 900) as b",
+        "select (select max(s) from t where n % 2 = 1 and i8 is null) as a, (select min(s) from t where n % 2 = 1 and i8 is null) as b",
+    ] {
+        let plan = explained(&engine, sql).await;
+        assert_eq!(plan.matches("StoreScan:").count(), 1, "{plan}");
+    }
+}
+
 #[tokio::test]
 async fn joins_of_corun_work_on_tables_of_a_store() {
     let (_store, engine) = live();
