@@ -338,7 +338,7 @@ fn run_pass(
         planning::emit(suite, &case, &sql, engines, &parameters, &runtime, runner)?;
         runner.cases_are_finished();
     }
-    emit_means(pass, args, &gains, runner);
+    emit_means(pass, &gains, runner);
     Ok(())
 }
 
@@ -366,10 +366,10 @@ fn recorded_ratios(common: &Common, case: &str) -> Vec<(String, f64)> {
 /// Rows `geomean_all` and `geomean_join_heavy`, against each side: smallest, geometric mean (as `median`) and largest ratio.
 ///
 /// Only for complete passes: the mean of a selection says nothing about the workload.
-fn emit_means(pass: &Pass<'_>, args: &WorkloadArgs, gains: &[Gain<'_>], runner: &mut Runner<'_>) {
+fn emit_means(pass: &Pass<'_>, gains: &[Gain<'_>], runner: &mut Runner<'_>) {
     for versus in [DATAFUSION, duckdb::NAME] {
         let gains: Vec<&Gain<'_>> = gains.iter().filter(|gain| gain.versus == versus).collect();
-        if args.common.case.is_some() || gains.len() != pass.workload.queries.len() {
+        if gains.len() != pass.workload.queries.len() {
             continue;
         }
         let is_heavy = |gain: &&&Gain<'_>| pass.workload.join_heavy.contains(&gain.query);
