@@ -287,7 +287,7 @@ impl Region {
             graph,
             config,
         };
-        let Some(Joined { plan, columns }) = builder.build(tree, &needed)? else {
+        let Some(Joined { plan, columns }) = builder.build(tree, &needed, 0)? else {
             return Ok(None);
         };
         let names = given.schema();
@@ -349,8 +349,8 @@ fn place(columns: &[Source], source: Source) -> Result<usize> {
 }
 
 impl Builder<'_> {
-    /// A tree's joins, with the columns that are needed above them.
-    fn build(&self, tree: &JoinTree, needed: &BTreeSet<Source>) -> Result<Option<Joined>> {
+    /// A tree's joins, with the columns that are needed above them; the relations `later` are read when its rows are in a table.
+    fn build(&self, tree: &JoinTree, needed: &BTreeSet<Source>, later: u32) -> Result<Option<Joined>> {
         let (one, other) = match tree {
             JoinTree::Relation(relation) => {
                 let plan = Arc::clone(&self.region.relations[*relation]);
@@ -359,9 +359,12 @@ impl Builder<'_> {
             }
             JoinTree::Join(one, other) => (one, other),
         };
-        // The table is built of the smaller side.
-        let rows = |tree: &JoinTree| self.graph.rows_of(tree.relations());
-        let (build, probe) = if rows(one) <= rows(other) {
+        // The table is built of the smaller side. The other side's keys keep none of its rows away: they come later.
+        let rows = |tree: &JoinTree, probe: &JoinTree| {
+            let later = later | probe.relations();
+            self.graph.rows_before(tree.relations(), later)
+        };
+        let (build, probe) = if rows(one, other) <= rows(other, one) {
             (one, other)
         } else {
             (other, one)
@@ -393,12 +396,12 @@ impl Builder<'_> {
                 .collect()
         };
         let (Some(build_side), Some(probe_side)) = (
-            self.build(build, &of(in_build))?,
-            self.build(probe, &of(in_probe))?,
+            self.build(build, &of(in_build), later | in_probe)?,
+            self.build(probe, &of(in_probe), later)?,
         ) else {
             return Ok(None);
         };
-        self.join(build_side, rows(build), probe_side, &keys, filter, needed)
+        self.join(build_side, rows(build, probe), probe_side, &keys, filter, needed)
             .map(Some)
     }
 
