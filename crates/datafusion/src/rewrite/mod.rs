@@ -6,9 +6,9 @@ mod constant_groups;
 mod outer_joins;
 mod scalar_aggregates;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use std::borrow::Cow;
 
 /// The plan with conditions in the order of their cost, groups without their constants, and no outer joins where others do: anti joins for
@@ -65,4 +65,20 @@ fn cheaper(node: &LogicalPlan) -> Result<Option<LogicalPlan>> {
         LogicalPlan::Join(join) => outer_joins::fewer(join),
         _ => Ok(None),
     }
+}
+
+/// Whether an expression has the same value for a row wherever it is evaluated.
+pub(crate) fn is_plain(expr: &Expr) -> Result<bool> {
+    let odd = expr.exists(|part| {
+        Ok(matches!(
+            part,
+            Expr::OuterReferenceColumn(..)
+                | Expr::ScalarSubquery(_)
+                | Expr::InSubquery(_)
+                | Expr::Exists(_)
+                | Expr::SetComparison(_)
+                | Expr::Placeholder(_)
+        ))
+    })?;
+    Ok(!odd && !expr.is_volatile())
 }

@@ -9,6 +9,7 @@
 //! where they are.
 
 use super::conditions::may_fail;
+use super::is_plain;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, internal_err};
 use datafusion::datasource::source_as_provider;
@@ -265,22 +266,6 @@ fn is_plain_function(function: &AggregateFunction) -> Result<bool> {
         }
     }
     Ok(true)
-}
-
-/// Whether an expression has the same value for a row wherever it is evaluated.
-fn is_plain(expr: &Expr) -> Result<bool> {
-    let odd = expr.exists(|part| {
-        Ok(matches!(
-            part,
-            Expr::OuterReferenceColumn(..)
-                | Expr::ScalarSubquery(_)
-                | Expr::InSubquery(_)
-                | Expr::Exists(_)
-                | Expr::SetComparison(_)
-                | Expr::Placeholder(_)
-        ))
-    })?;
-    Ok(!odd && !expr.is_volatile())
 }
 
 /// Groups of those that read the same table and share a column with the first of their group: without one, nothing is read twice.

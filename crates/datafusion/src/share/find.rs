@@ -1,9 +1,10 @@
 //! Which parts of a statement run once for several readers. Pure: plans in, places in the plan out.
 
+use crate::rewrite::is_plain;
 use datafusion::common::TableReference;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::LogicalPlan;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -201,17 +202,7 @@ fn may_be_shared(part: &LogicalPlan) -> Result<bool> {
         );
         let mut odd = !known;
         node.apply_expressions(|expression| {
-            odd |= expression.is_volatile()
-                || expression.exists(|part| {
-                    Ok(matches!(
-                        part,
-                        Expr::OuterReferenceColumn(..)
-                            | Expr::ScalarSubquery(_)
-                            | Expr::InSubquery(_)
-                            | Expr::Exists(_)
-                            | Expr::Placeholder(_)
-                    ))
-                })?;
+            odd |= !is_plain(expression)?;
             Ok(TreeNodeRecursion::Continue)
         })?;
         Ok(odd)

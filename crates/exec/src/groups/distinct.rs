@@ -1,6 +1,6 @@
 //! [`DistinctKeys`]: about how many different keys some rows have, for a bit of work a row.
 
-use super::keys::{Columns, Keys, ManyColumns};
+use super::keys::{Keys, ManyColumns, rows_of};
 use super::try_zeroed;
 use crate::codes::Validity;
 use crate::huge::OutOfMemory;
@@ -37,28 +37,11 @@ impl DistinctKeys {
     /// # Panics
     /// When there are no words, or lengths differ.
     pub fn add(&mut self, keys: &[&[u64]], valid: Option<Validity<'_>>) {
-        let rows = keys[0].len();
-        assert!(
-            keys.iter().all(|word| word.len() == rows),
-            "key words differ in length"
-        );
-        assert!(
-            valid.is_none_or(|valid| valid.len() == rows),
-            "validity and keys differ in length"
-        );
-        match keys.len() {
-            1 => self.add_all(&Columns::<1>::new(keys, 0..rows), rows, valid),
-            _ => {
-                let keys = ManyColumns {
-                    columns: keys,
-                    first_row: 0,
-                };
-                self.add_all(&keys, rows, valid);
-            }
-        }
-    }
-
-    fn add_all(&mut self, keys: &impl Keys, rows: usize, valid: Option<Validity<'_>>) {
+        let rows = rows_of(keys, valid);
+        let keys = ManyColumns {
+            columns: keys,
+            first_row: 0,
+        };
         let bits = self.map.len() * 64;
         for row in (0..rows).filter(|row| valid.is_none_or(|valid| valid.is_valid(*row))) {
             // Mixed again: once mixed, consecutive keys are spread too evenly for the estimate.

@@ -2,7 +2,25 @@
 
 use std::ops::Range;
 
+use crate::codes::Validity;
 use crate::table::hash::Mixer;
+
+/// Rows of a batch with these words and this validity.
+///
+/// # Panics
+/// When there are no words, or lengths differ.
+pub(super) fn rows_of(keys: &[&[u64]], valid: Option<Validity<'_>>) -> usize {
+    let rows = keys[0].len();
+    assert!(
+        keys.iter().all(|word| word.len() == rows),
+        "key words differ in length"
+    );
+    assert!(
+        valid.is_none_or(|valid| valid.len() == rows),
+        "validity and keys differ in length"
+    );
+    rows
+}
 
 /// The keys of consecutive rows.
 pub(super) trait Keys {

@@ -1,7 +1,7 @@
 //! [`LocalGroups`]: the first phase, one a thread.
 
 use super::fold::{Argument, Places, fold_rows};
-use super::keys::{Columns, Keys, ManyColumns, hash_records};
+use super::keys::{Columns, Keys, ManyColumns, hash_records, rows_of};
 use super::layout::Layout;
 use super::partitioned::Partitioned;
 use super::table::{FIRST_CAPACITY, NullKeys, Scratch, Table};
@@ -105,15 +105,7 @@ impl LocalGroups {
     ) -> Result<(), OutOfMemory> {
         assert_eq!(keys.len(), self.layout.key_words(), "key words");
         assert_eq!(arguments.len(), self.layout.folds().len(), "arguments");
-        let rows = keys[0].len();
-        assert!(
-            keys.iter().all(|word| word.len() == rows),
-            "key words differ in length"
-        );
-        assert!(
-            valid.is_none_or(|valid| valid.len() == rows),
-            "validity and keys differ in length"
-        );
+        let rows = rows_of(keys, valid);
         for (&fold, argument) in self.layout.folds().iter().zip(arguments) {
             argument.check(fold, rows);
         }

@@ -7,24 +7,22 @@ use super::texts::Known;
 use super::{Spec, over};
 use crate::tasks;
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use corun_exec::groups::DistinctKeys;
 use corun_model::operators::groups::{LOOKS, Look, Verdict};
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::utils::memory::RecordBatchMemoryCounter;
-use datafusion::common::{Result, internal_err};
+use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
-    ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use futures::StreamExt;
 use futures::future::{Either, select};
-use futures::stream::Fuse;
+use futures::stream::{self, Fuse};
 use parking_lot::Mutex;
 use std::fmt;
 use std::pin::pin;
@@ -43,16 +41,15 @@ pub(super) async fn look_ahead(
     inputs: Vec<SendableRecordBatchStream>,
     pool: &Arc<dyn MemoryPool>,
 ) -> Result<(Vec<SendableRecordBatchStream>, bool)> {
-    let (verdict, told) = watch::channel(None);
-    let verdict = Arc::new(verdict);
+    let verdict = Arc::new(watch::Sender::new(None));
     let looking = inputs.into_iter().enumerate().map(|(number, input)| {
         let consumer = MemoryConsumer::new(format!("CorunGroupsLookedAt[{number}]"));
-        let first = FirstRows::new(Arc::clone(spec), consumer.register(pool), told.clone());
+        let first = FirstRows::new(Arc::clone(spec), consumer.register(pool), verdict.subscribe());
         let verdict = Arc::clone(&verdict);
         async move { first?.look_at(input, &verdict).await }
     });
     let inputs = tasks::all(looking).await?;
-    let many = *told.borrow() == Some(Verdict::Many);
+    let many = *verdict.borrow() == Some(Verdict::Many);
     Ok((inputs, many))
 }
 
@@ -108,7 +105,7 @@ impl FirstRows {
         let mut first = self.batches.into_iter();
         // The memory is given back with the last of the first rows.
         let mut reservation = Some(self.reservation);
-        let again = futures::stream::poll_fn(move |_| {
+        let again = stream::poll_fn(move |_| {
             let batch = first.next();
             if batch.is_none() {
                 drop(reservation.take());
@@ -200,81 +197,49 @@ pub(super) fn stock_over(
     last: &Arc<AggregateExec>,
     streams: Vec<SendableRecordBatchStream>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let streams = streams.into_iter().map(Some).collect();
-    let input: Arc<dyn ExecutionPlan> = Arc::new(StreamsExec {
-        properties: Arc::clone(first.input().properties()),
-        streams: Mutex::new(streams),
+    let schema = first.input().schema();
+    let streams = streams.into_iter().map(|stream| {
+        let (schema, stream) = (stream.schema(), Mutex::new(Some(stream)));
+        Arc::new(ReadOnce { schema, stream }) as Arc<dyn PartitionStream>
     });
-    let first: Arc<dyn ExecutionPlan> = over(first, vec![input])?;
-    if last.mode().input_mode() == AggregateInputMode::Raw {
-        return Ok(first);
-    }
-    let exchange = over_step(last.input(), &first)?;
-    Ok(over(last, vec![exchange])?)
+    let input = StreamingTableExec::try_new(schema, streams.collect(), None, None, false, None)?;
+    let first: Arc<dyn ExecutionPlan> = over(first, vec![Arc::new(input)])?;
+    let reads_rows = |step: &AggregateExec| step.mode().input_mode() == AggregateInputMode::Raw;
+    let last: Arc<dyn ExecutionPlan> = Arc::<AggregateExec>::clone(last);
+    last.transform_down(|node| {
+        Ok(
+            match node.downcast_ref::<AggregateExec>().is_some_and(reads_rows) {
+                true => Transformed::new(Arc::clone(&first), true, TreeNodeRecursion::Jump),
+                false => Transformed::no(node),
+            },
+        )
+    })
+    .data()
 }
 
-/// What lies between the two steps, over another first step.
-fn over_step(
-    plan: &Arc<dyn ExecutionPlan>,
-    first: &Arc<dyn ExecutionPlan>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    if plan.is::<AggregateExec>() {
-        return Ok(Arc::clone(first));
-    }
-    let [child] = plan.children()[..] else {
-        return internal_err!("two steps of an aggregate have {} between them", plan.name());
-    };
-    let child = over_step(child, first)?;
-    let recomputed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-    Arc::clone(plan).replace_children(vec![child], recomputed)
+/// A stream that is there already.
+struct ReadOnce {
+    schema: SchemaRef,
+    stream: Mutex<Option<SendableRecordBatchStream>>,
 }
 
-/// Streams that are there already, each to be read once.
-struct StreamsExec {
-    properties: Arc<PlanProperties>,
-    streams: Mutex<Vec<Option<SendableRecordBatchStream>>>,
-}
-
-impl fmt::Debug for StreamsExec {
+impl fmt::Debug for ReadOnce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StreamsExec").finish_non_exhaustive()
+        f.debug_struct("ReadOnce").finish_non_exhaustive()
     }
 }
 
-impl DisplayAs for StreamsExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("StreamsExec")
-    }
-}
-
-impl ExecutionPlan for StreamsExec {
-    fn name(&self) -> &str {
-        "StreamsExec"
+impl PartitionStream for ReadOnce {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        match self.streams.lock()[partition].take() {
-            Some(stream) => Ok(stream),
-            None => internal_err!("stream {partition} was read before"),
-        }
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let stream = self.stream.lock().take();
+        stream.unwrap_or_else(|| {
+            let error = internal_datafusion_err!("the first rows of groups were read before");
+            let schema = Arc::clone(&self.schema);
+            Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter([Err(error)])))
+        })
     }
 }

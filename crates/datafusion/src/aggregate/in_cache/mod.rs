@@ -185,21 +185,19 @@ impl CorunAggregateExec {
             .collect::<Result<Vec<_>>>()?;
         let looks = CorunOptions::of(context.session_config().options()).aggregate == JoinChoice::Auto;
         let (first, last) = (Arc::clone(&self.first), Arc::clone(&self.last));
-        let (metrics, stock_metrics) = (self.metrics.clone(), Arc::clone(&self.stock));
+        let (metrics, stock) = (self.metrics.clone(), Arc::clone(&self.stock));
         let (of_run, context) = (Arc::clone(&spec), Arc::clone(context));
         let ready = async move {
-            let inputs = match looks {
-                false => inputs,
-                true => match look_ahead(&of_run, inputs, context.memory_pool()).await? {
-                    (inputs, true) => inputs,
-                    (inputs, false) => {
-                        MetricBuilder::new(&metrics).counter("few_groups", 0).add(1);
-                        let steps = stock_over(&first, &last, inputs)?;
-                        *stock_metrics.lock() = Some(Arc::clone(&steps));
-                        return Ok(Ready::Stock(steps));
-                    }
-                },
+            let (inputs, many) = match looks {
+                true => look_ahead(&of_run, inputs, context.memory_pool()).await?,
+                false => (inputs, true),
             };
+            if !many {
+                MetricBuilder::new(&metrics).counter("few_groups", 0).add(1);
+                let steps = stock_over(&first, &last, inputs)?;
+                *stock.lock() = Some(Arc::clone(&steps));
+                return Ok(Ready::Stock(steps));
+            }
             let collected = collect(Arc::clone(&of_run), inputs, context, metrics).await?;
             let partitions = Partitions::of(collected, &of_run.layout)?;
             Ok(Ready::InCaches(Arc::new(partitions)))
