@@ -5,7 +5,7 @@ use super::reader::{Reader, Walked};
 use super::relation::{Column, Relation, columns_of};
 use crate::decide::decision::Source;
 use crate::join::keys::{integer_codes, is_integer_like};
-use crate::sides::conditions;
+use crate::sides::filtered;
 use corun_model::operators::cardinality::Cardinality;
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, Statistics};
@@ -80,8 +80,7 @@ impl Reader<'_> {
                 relation.from = Source::Statistics;
             }
             None => {
-                let (equalities, others) = conditions(predicate);
-                relation.rows = relation.rows.filtered(equalities, others);
+                relation.rows = filtered(relation.rows, filter);
                 relation.from = Source::Guess;
             }
         }

@@ -143,3 +143,46 @@ async fn without_known_values_the_order_stays() {
     let plan = engine.explain(&statements()[0], false).await.unwrap();
     assert_eq!(keys_of_stock(&plan), 1, "{plan}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_side_that_a_range_leaves_small_is_built() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = engine(Joins::Stock, 2, 8192, &[], &[]);
+    let tables = [
+        (
+            "facts",
+            "select value % 40000 as part, cast(value / 1000 as integer) as day from generate_series(0, 1199999)",
+        ),
+        (
+            "parts",
+            "select value as part, value % 7 as kind from generate_series(0, 39999)",
+        ),
+    ];
+    let engine = engine(Joins::Corun, 2, 8192, &[], &[]);
+    for (name, rows) in tables {
+        let path = folder.path().join(format!("{name}.parquet"));
+        let sql = format!("copy ({rows}) to '{}' stored as parquet", path.display());
+        writer.query(&sql).await.unwrap();
+        engine.register_path(name, &path).await.unwrap();
+    }
+    // 12 of 1,200 days are 12,000 facts, fewer than there are parts; a share that is not known is taken for 240,000.
+    for condition in [
+        "day >= 600 and day < 612",
+        "day between 600 and 611",
+        "600 <= day and 612 > day",
+        "day = 600",
+        "day < 3",
+        "kind >= 0 and day > 1190",
+    ] {
+        let sql = format!(
+            "select sum(kind), count(*) from facts join parts on facts.part = parts.part where {condition}"
+        );
+        let plan = engine.explain(&sql, false).await.unwrap();
+        let join = plan.lines().skip_while(|line| !line.contains("JoinExec"));
+        let built = join
+            .clone()
+            .find(|line| line.contains(".parquet"))
+            .expect("a file");
+        assert!(built.contains("facts.parquet"), "{condition}: {plan}");
+    }
+}

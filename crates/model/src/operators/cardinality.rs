@@ -32,6 +32,45 @@ const KEY_RANGE_SHARE: f64 = 0.9;
 /// A build side this many times smaller than the probe side is worth swapping for, although the estimate is crude.
 pub const SWAP_FACTOR: f64 = 4.0;
 
+/// The values of a column, or those of them that conditions leave: from the least to the largest. Infinite where there is no end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ValueRange {
+    /// The least.
+    pub from: f64,
+    /// The largest.
+    pub to: f64,
+}
+
+impl ValueRange {
+    /// All values.
+    pub const ALL: ValueRange = ValueRange {
+        from: f64::NEG_INFINITY,
+        to: f64::INFINITY,
+    };
+
+    /// The values that are in both.
+    pub fn within(self, other: ValueRange) -> Self {
+        ValueRange {
+            from: self.from.max(other.from),
+            to: self.to.min(other.to),
+        }
+    }
+
+    /// The share of the values of a column, these, that lie in `kept`, from 0 to 1, as if all of them came equally often. `step` is between
+    /// neighbouring values: 1 of whole numbers, 0 where there are values between any two.
+    pub fn share(self, kept: ValueRange, step: f64) -> f64 {
+        let kept = self.within(kept);
+        let (part, whole) = (kept.to - kept.from + step, self.to - self.from + step);
+        if kept.from > kept.to {
+            0.0
+        } else if whole > 0.0 && whole.is_finite() {
+            (part / whole).clamp(0.0, 1.0)
+        } else {
+            1.0
+        }
+    }
+}
+
 impl Cardinality {
     /// A stored relation.
     pub fn of_table(rows: f64) -> Self {
@@ -48,6 +87,14 @@ impl Cardinality {
         let share = EQUALITY_SHARE.powi(equalities as i32) * CONDITION_SHARE.powi(others as i32);
         Cardinality {
             rows: self.rows * share,
+            ..self
+        }
+    }
+
+    /// After conditions that are known to keep this share, from 0 to 1; at least one row of those there were.
+    pub fn kept(self, share: f64) -> Self {
+        Cardinality {
+            rows: (self.rows * share).max(self.rows.min(1.0)),
             ..self
         }
     }
@@ -135,6 +182,30 @@ mod tests {
         assert!(table.filtered(1, 0).rows < table.filtered(0, 1).rows);
         assert!(table.filtered(9, 9).rows >= 1e6 * EQUALITY_SHARE.powi(3));
         assert_eq!(table.filtered(0, 0), table);
+    }
+
+    #[test]
+    fn ranges_keep_their_share_of_the_values() {
+        let range = |from, to| ValueRange { from, to };
+        let days = range(1.0, 100.0);
+        assert_eq!(days.share(range(11.0, 20.0), 1.0), 0.1);
+        assert_eq!(days.share(range(91.0, f64::INFINITY), 1.0), 0.1);
+        assert_eq!(days.share(range(7.0, 7.0), 1.0), 0.01);
+        assert_eq!(days.share(ValueRange::ALL, 1.0), 1.0);
+        for nothing in [range(101.0, 200.0), range(20.0, 11.0), range(-5.0, 0.0)] {
+            assert_eq!(days.share(nothing, 1.0), 0.0, "{nothing:?}");
+        }
+        assert_eq!(range(0.0, 1.0).share(range(0.25, 0.5), 0.0), 0.25);
+        assert_eq!(range(3.0, 3.0).share(range(0.0, 5.0), 0.0), 1.0, "one value");
+        assert_eq!(
+            ValueRange::ALL.share(range(0.0, 5.0), 0.0),
+            1.0,
+            "of no bounds there is no share"
+        );
+        let table = Cardinality::of_table(200.0);
+        assert_eq!(table.kept(0.1).rows, 20.0);
+        assert_eq!(table.kept(0.0).rows, 1.0);
+        assert_eq!(Cardinality::of_table(0.0).kept(0.5).rows, 0.0);
     }
 
     #[test]

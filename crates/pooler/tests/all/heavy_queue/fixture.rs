@@ -1,5 +1,6 @@
 //! A database with a query that can be held up, a proxy whose queue has one core, and what must hold afterwards.
 
+use std::fmt::{self, Display, Formatter};
 use std::ops::{Deref, DerefMut};
 
 use crate::common::fixture::Fixture;
@@ -32,6 +33,28 @@ pub const JOIN: &str = "select d_name, sum(f_v) from fact, dim where f_d = d_id 
                         group by d_name order by d_name";
 
 pub struct QueueFixture(Fixture);
+
+/// What a test that waited in vain for these rows of `SHOW QUEUE` can say of everything around them.
+struct Around<'a> {
+    fixture: &'a QueueFixture,
+    rows: Vec<Row>,
+}
+
+impl Display for Around<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut console = self.fixture.console();
+        let [counts, servers] = ["show heavy_queue", "show servers"].map(|text| console.table(text));
+        let backends = self.fixture.sql(
+            "select pid, state, wait_event_type, wait_event, query from pg_stat_activity \
+             where datname = current_database() and pid <> pg_backend_pid()",
+        );
+        let rows = &self.rows;
+        write!(
+            f,
+            "{rows:#?}, with {counts:#?}, servers {servers:#?}, and backends {backends:#?}"
+        )
+    }
+}
 
 impl Deref for QueueFixture {
     type Target = Fixture;
@@ -95,7 +118,7 @@ impl QueueFixture {
             let count = |state: &str| rows.iter().filter(|row| row["state"] == state).count();
             match (count("waiting"), count("running")) == (waiting, running) {
                 true => Ok(()),
-                false => Err(format!("{rows:#?}")),
+                false => Err(Around { fixture: self, rows }),
             }
         });
     }
