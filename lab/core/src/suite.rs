@@ -198,14 +198,20 @@ pub struct Rounds {
     /// Rounds of every side instead of the suite's own number.
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     pub repetitions: Option<usize>,
+
+    /// Most rounds of two sides that are about as fast [default: 30]; with fewer no side is called slower or not.
+    #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
+    pub pairs: Option<usize>,
 }
 
 impl Rounds {
     /// The plan for a run that is quick or not.
     pub fn plan(&self, quick: bool) -> Plan {
+        let plan = Plan::from_arguments(quick, self.repetitions);
         Plan {
             order_seed: self.order_seed.unwrap_or(order::SEED),
-            ..Plan::from_arguments(quick, self.repetitions)
+            pairs_max: self.pairs.map_or(plan.pairs_max, |pairs| pairs.max(plan.repetitions)),
+            ..plan
         }
     }
 }
@@ -329,6 +335,24 @@ mod tests {
                 "suites: floor, join, ssb, tpch, tpcds, h2o, memory-latency, llc, oltp, instruction-cache, proxy, key-ranges, heavy-queue"
             )
         );
+    }
+
+    #[test]
+    fn pairs_may_be_as_few_as_rounds() {
+        let plan = |repetitions, pairs, quick| {
+            let rounds = Rounds {
+                repetitions,
+                pairs,
+                ..Rounds::default()
+            };
+            let plan = rounds.plan(quick);
+            (plan.repetitions, plan.pairs_max, plan.claims())
+        };
+        assert_eq!(plan(None, None, false), (5, 30, true));
+        assert_eq!(plan(Some(1), Some(1), false), (1, 1, false));
+        assert_eq!(plan(Some(3), Some(1), false), (3, 3, false));
+        assert_eq!(plan(None, Some(60), false), (5, 60, true));
+        assert_eq!(plan(None, Some(4), true), (2, 4, false));
     }
 
     #[test]
