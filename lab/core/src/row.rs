@@ -141,7 +141,7 @@ const FIXED_KEYS: [&str; 11] = [
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The suite: `floor`, `join`, `ssb`, `tpch`, `tpcds`, `h2o`, `smt`, `llc`, `oltp`, `steps`, `proxy`, `caric`, `mcc`, `characterize`.
+    /// The suite: `floor`, `join`, `aggregate`, `ssb`, `tpch`, `tpcds`, `h2o`, `smt`, `llc`, `oltp`, `steps`, `proxy`, `caric`, `mcc`, `characterize`.
     pub suite: String,
     /// The case within the suite; `--case` selects by it.
     pub case: String,

@@ -21,6 +21,8 @@ pub enum Suite {
     Floor,
     /// Single joins over sizes, key kinds and hit rates.
     Join,
+    /// Groupings by keys of every kind, of ten groups to many millions.
+    Aggregate,
     /// The 13 queries of the Star Schema Benchmark.
     Ssb,
     /// The 22 queries of TPC-H.
@@ -47,9 +49,10 @@ pub enum Suite {
 
 impl Suite {
     /// Every suite, in the order of the documentation.
-    pub const ALL: [Suite; 13] = [
+    pub const ALL: [Suite; 14] = [
         Suite::Floor,
         Suite::Join,
+        Suite::Aggregate,
         Suite::Ssb,
         Suite::Tpch,
         Suite::Tpcds,
@@ -68,6 +71,7 @@ impl Suite {
         match self {
             Suite::Floor => "floor",
             Suite::Join => "join",
+            Suite::Aggregate => "aggregate",
             Suite::Ssb => "ssb",
             Suite::Tpch => "tpch",
             Suite::Tpcds => "tpcds",
@@ -103,6 +107,7 @@ impl Suite {
             Suite::KeyRanges => Some("004"),
             Suite::Floor
             | Suite::Join
+            | Suite::Aggregate
             | Suite::Ssb
             | Suite::Tpch
             | Suite::Tpcds
@@ -119,7 +124,7 @@ impl Suite {
             Suite::Ssb => 2,
             Suite::Tpch => 4,
             Suite::Tpcds => 15,
-            Suite::H2o => 6,
+            Suite::Aggregate | Suite::H2o => 6,
             Suite::MemoryLatency => 10,
             Suite::Join => 20,
             Suite::Llc | Suite::InstructionCache => 30,
@@ -219,7 +224,7 @@ impl Rounds {
 /// With how many threads.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Threads {
-    /// Numbers of threads, such as 1,2 [default: 1 and all cores; ssb, tpch, tpcds and h2o: all cores].
+    /// Numbers of threads, such as 1,2 [default: 1 and all cores; aggregate, ssb, tpch, tpcds and h2o: all cores].
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = positive, allow_negative_numbers = true)]
     pub threads: Vec<usize>,
 }
@@ -332,7 +337,7 @@ mod tests {
         assert_eq!(
             error.hint().as_deref(),
             Some(
-                "suites: floor, join, ssb, tpch, tpcds, h2o, memory-latency, llc, oltp, instruction-cache, proxy, key-ranges, heavy-queue"
+                "suites: floor, join, aggregate, ssb, tpch, tpcds, h2o, memory-latency, llc, oltp, instruction-cache, proxy, key-ranges, heavy-queue"
             )
         );
     }

@@ -30,6 +30,8 @@ pub mod engine;
 #[cfg(feature = "analytics")]
 mod generator;
 #[cfg(feature = "analytics")]
+pub mod groups;
+#[cfg(feature = "analytics")]
 pub mod h2o;
 pub mod kv;
 mod naive;

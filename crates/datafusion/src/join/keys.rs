@@ -264,6 +264,24 @@ fn ordered_64(bits: u64) -> u64 {
     }
 }
 
+/// The bits of the float with this code.
+pub(crate) fn bits_32(code: u32) -> u32 {
+    if code & SIGN_32 == 0 {
+        !code
+    } else {
+        code & !SIGN_32
+    }
+}
+
+/// The bits of the float with this code.
+pub(crate) fn bits_64(code: u64) -> u64 {
+    if code & SIGN_64 == 0 {
+        !code
+    } else {
+        code & !SIGN_64
+    }
+}
+
 /// NULLs of any key column; `None` when there are none.
 fn nulls_of(columns: &[ArrayRef]) -> Option<NullBuffer> {
     columns
@@ -455,6 +473,8 @@ mod tests {
         assert!(encoder.is_exact());
         let ordered = codes(&encoder.encode(&[column]).unwrap());
         assert!(ordered.windows(2).all(|pair| pair[0] < pair[1]), "{ordered:?}");
+        let read = ordered.iter().map(|code| bits_64(*code));
+        assert!(read.eq(values.iter().map(|value| value.to_bits())));
         let column: ArrayRef = Arc::new(Float32Array::from(vec![0.0, -0.0, f32::NAN, -f32::NAN, f32::NAN]));
         let of_32 = codes(&KeyEncoder::Number.encode(&[column]).unwrap());
         assert!(of_32[0] == of_32[1] && of_32[2] == of_32[4] && of_32[3] < of_32[0] && of_32[0] < of_32[2]);

@@ -299,6 +299,7 @@ pub(super) fn of(name: &str) -> Option<ReportSpec> {
         ),
         "floor" => include_str!("floor.toml"),
         "join" => include_str!("join.toml"),
+        "aggregate" => concat!(include_str!("aggregate.toml"), include_str!("queries.toml")),
         "ssb" => concat!(include_str!("ssb.toml"), include_str!("queries.toml")),
         "tpcds" => concat!(include_str!("tpcds.toml"), include_str!("queries.toml")),
         "h2o" => concat!(include_str!("h2o.toml"), include_str!("queries.toml")),

@@ -100,6 +100,8 @@ fn cases(suite: Suite) -> Result<Vec<String>, BenchError> {
         #[cfg(feature = "engine")]
         Suite::Join => super::JoinArgs::default().cases(),
         #[cfg(feature = "engine")]
+        Suite::Aggregate => super::AggregateArgs::default().cases(),
+        #[cfg(feature = "engine")]
         Suite::Ssb => super::SsbArgs::default().cases(),
         #[cfg(feature = "engine")]
         Suite::Tpch => super::TpchArgs::default().cases(),

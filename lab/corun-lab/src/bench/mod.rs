@@ -26,8 +26,8 @@ use lab_cpu::suites::{
 };
 #[cfg(feature = "engine")]
 use lab_engine::suites::{
-    h2o::H2oArgs, join::JoinArgs, shared_cache::LlcArgs, ssb::SsbArgs, tpcds::TpcdsArgs, tpch::TpchArgs,
-    transactions::OltpArgs,
+    aggregate::AggregateArgs, h2o::H2oArgs, join::JoinArgs, shared_cache::LlcArgs, ssb::SsbArgs,
+    tpcds::TpcdsArgs, tpch::TpchArgs, transactions::OltpArgs,
 };
 #[cfg(feature = "postgres")]
 use lab_postgres::suites::{heavy_queue::HeavyQueueArgs, key_ranges::KeyRangesArgs, pooler::ProxyArgs};
@@ -79,6 +79,12 @@ enum Bench {
   corun-lab bench join --case sparse_16m_x_16m --threads 1,2
   corun-lab bench join --full --list         every case there is")]
     Join(RunArgs<JoinArgs>),
+    /// Groupings by keys of every kind, ten groups to many millions, against DataFusion.
+    #[cfg(feature = "engine")]
+    #[command(after_help = "Examples:
+  corun-lab bench aggregate --case 1m_       a million groups of every kind of key
+  corun-lab bench aggregate --full           from memory and from Parquet files")]
+    Aggregate(RunArgs<AggregateArgs>),
     /// The 13 queries of the Star Schema Benchmark, against DataFusion.
     #[cfg(feature = "engine")]
     #[command(after_help = "Examples:
@@ -171,6 +177,8 @@ pub fn run(args: BenchArgs) -> Result<()> {
         Bench::Floor(args) => run::run(&args),
         #[cfg(feature = "engine")]
         Bench::Join(args) => run::run(&args),
+        #[cfg(feature = "engine")]
+        Bench::Aggregate(args) => run::run(&args),
         #[cfg(feature = "engine")]
         Bench::Ssb(args) => run::run(&args),
         #[cfg(feature = "engine")]

@@ -51,7 +51,7 @@ fn wrong_arguments() {
         &corun(&["bench", "jion"]),
         2,
         "there is no benchmark suite \"jion\"",
-        "floor, join, ssb, tpch, tpcds, h2o, memory-latency, llc",
+        "floor, join, aggregate, ssb, tpch, tpcds, h2o, memory-latency, llc",
     );
     check_error(
         &corun(&["sql", "--format", "xml"]),

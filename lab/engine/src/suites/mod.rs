@@ -1,5 +1,6 @@
 //! The suites on the embedded engine: each turns arguments into comparisons for [`lab_core::run::Runner`] and rows of its own.
 
+pub mod aggregate;
 pub mod h2o;
 pub mod join;
 pub mod shared_cache;

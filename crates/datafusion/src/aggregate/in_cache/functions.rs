@@ -4,7 +4,7 @@
 //! group without any has no sum.
 
 use super::keys::array;
-use crate::join::keys::{CodeBuffer, codes_of, has_codes, raw};
+use crate::join::keys::{CodeBuffer, bits_32, bits_64, codes_of, has_codes, raw};
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, RecordBatch, UInt64Array};
 use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow::compute::cast;
@@ -121,9 +121,8 @@ impl Functions {
             ("avg", DataType::Decimal128(digits, _)) if *digits <= SUMMED_DIGITS_MAX => Fold::SumI128,
             ("min", DataType::Decimal128(_, _)) if is_same => Fold::MinI128,
             ("max", DataType::Decimal128(_, _)) if is_same => Fold::MaxI128,
-            // Floats have codes, but DataFusion finds no order in NaNs.
-            ("min", DataType::Float32 | DataType::Float64) => return None,
-            ("max", DataType::Float32 | DataType::Float64) => return None,
+            // Of floats in the order that DataFusion has for them without groups: NaN is the largest. With groups, what it says of NaNs
+            // depends on the order of rows.
             ("min", _) if is_same && has_codes(&data_type) => Fold::Min,
             ("max", _) if is_same && has_codes(&data_type) => Fold::Max,
             _ => return None,
@@ -300,6 +299,13 @@ fn values_of_codes(data_type: &DataType, codes: Vec<u64>) -> Result<Buffer> {
     Ok(match data_type {
         Int64 | Date64 | Time64(_) | Timestamp(_, _) | Duration(_) | Decimal64(_, _) => wide(1 << 63),
         UInt64 => wide(0),
+        Float64 => Buffer::from_vec(codes.iter().map(|code| bits_64(*code)).collect::<Vec<u64>>()),
+        Float32 => Buffer::from_vec(
+            codes
+                .iter()
+                .map(|code| bits_32(*code as u32))
+                .collect::<Vec<u32>>(),
+        ),
         Int32 | Date32 | Time32(_) | Decimal32(_, _) => Buffer::from_vec(signed().collect::<Vec<u32>>()),
         UInt32 => Buffer::from_vec(codes.iter().map(|code| *code as u32).collect::<Vec<u32>>()),
         Int16 | UInt16 => Buffer::from_vec(signed().map(|value| value as u16).collect::<Vec<u16>>()),
