@@ -215,7 +215,9 @@ impl Rounds {
         let plan = Plan::from_arguments(quick, self.repetitions);
         Plan {
             order_seed: self.order_seed.unwrap_or(order::SEED),
-            pairs_max: self.pairs.map_or(plan.pairs_max, |pairs| pairs.max(plan.repetitions)),
+            pairs_max: self
+                .pairs
+                .map_or(plan.pairs_max, |pairs| pairs.max(plan.repetitions)),
             ..plan
         }
     }

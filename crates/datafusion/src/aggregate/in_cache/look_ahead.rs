@@ -30,6 +30,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::watch;
 
+/// First rows are kept where there is memory for so many times as many: whoever groups them needs the rest. Unmeasured.
+const ROOM: usize = 4;
+
 /// Looks at the first rows of all inputs, each in a task of its own, until one of them tells how many groups there are: to wait for the others
 /// could take all their rows, which an exchange below would have to hold. Gives the inputs from their beginnings again, and whether their
 /// groups are to be made in the caches.
@@ -102,6 +105,7 @@ impl FirstRows {
                 first
             });
         }
+        self.reservation.resize(self.reservation.size() / ROOM);
         let mut first = self.batches.into_iter();
         // The memory is given back with the last of the first rows.
         let mut reservation = Some(self.reservation);
@@ -169,7 +173,7 @@ impl FirstRows {
 
     fn keep(&mut self, batch: RecordBatch) {
         let bytes = self.bytes.count_batch(&batch);
-        self.refused = self.reservation.try_grow(bytes).is_err();
+        self.refused = self.reservation.try_grow(bytes * ROOM).is_err();
         self.batches.push(batch);
         self.counted_of_last = 0;
     }
