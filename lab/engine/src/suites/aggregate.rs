@@ -1,12 +1,9 @@
 //! The `aggregate` suite: groupings by keys of every kind, ten groups to one for nearly each row, on corun, on DataFusion and, from files, on
 //! DuckDB.
 
-use super::workload::{self, Source, Workload, WorkloadArgs, scratch_files, text_of};
-use clap::Args;
+use super::workload::{Workload, scratch_files, text_of, workload_args};
 use corun_workloads::groups::{Groups, QUERIES};
-use lab_core::error::BenchError;
-use lab_core::run::{Plan, Runner};
-use lab_core::suite::{Common, Suite, SuiteArgs, all_cores};
+use lab_core::suite::{Suite, all_cores};
 
 fn workload() -> Workload {
     Workload {
@@ -27,30 +24,7 @@ fn workload() -> Workload {
     }
 }
 
-/// Arguments of `corun-lab bench aggregate`.
-#[derive(Clone, Debug, Default, Args)]
-pub struct AggregateArgs {
-    /// Those of all workloads.
-    #[command(flatten)]
-    pub workload: WorkloadArgs,
-
-    /// From Parquet files, too.
-    #[arg(long, conflicts_with = "quick")]
-    pub full: bool,
-}
-
-impl SuiteArgs for AggregateArgs {
-    const SUITE: Suite = Suite::Aggregate;
-
-    fn common(&mut self) -> &mut Common {
-        &mut self.workload.common
-    }
-
-    fn plan(&self) -> Plan {
-        self.workload.rounds.plan(self.workload.common.quick)
-    }
-
-    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-        workload::run(&workload(), Source::of(self.full), &self.workload, runner)
-    }
+workload_args! {
+    /// Arguments of `corun-lab bench aggregate`.
+    AggregateArgs, Aggregate
 }

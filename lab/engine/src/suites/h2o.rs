@@ -2,12 +2,9 @@
 //!
 //! `geomean_join_heavy` covers the five joins.
 
-use super::workload::{self, Source, Workload, WorkloadArgs, scratch_files, text_of};
-use clap::Args;
+use super::workload::{Workload, scratch_files, text_of, workload_args};
 use corun_workloads::h2o::{H2o, QUERIES};
-use lab_core::error::BenchError;
-use lab_core::run::{Plan, Runner};
-use lab_core::suite::{Common, Suite, SuiteArgs, all_cores};
+use lab_core::suite::{Suite, all_cores};
 
 fn workload() -> Workload {
     Workload {
@@ -28,30 +25,7 @@ fn workload() -> Workload {
     }
 }
 
-/// Arguments of `corun-lab bench h2o`.
-#[derive(Clone, Debug, Default, Args)]
-pub struct H2oArgs {
-    /// Those of all workloads.
-    #[command(flatten)]
-    pub workload: WorkloadArgs,
-
-    /// From Parquet files, too.
-    #[arg(long, conflicts_with = "quick")]
-    pub full: bool,
-}
-
-impl SuiteArgs for H2oArgs {
-    const SUITE: Suite = Suite::H2o;
-
-    fn common(&mut self) -> &mut Common {
-        &mut self.workload.common
-    }
-
-    fn plan(&self) -> Plan {
-        self.workload.rounds.plan(self.workload.common.quick)
-    }
-
-    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-        workload::run(&workload(), Source::of(self.full), &self.workload, runner)
-    }
+workload_args! {
+    /// Arguments of `corun-lab bench h2o`.
+    H2oArgs, H2o
 }

@@ -4,12 +4,9 @@
 //! Flight 1 joins a few hundred days only.
 
 use super::workload::streams::{Choice, Dashboard, Values};
-use super::workload::{self, Source, Workload, WorkloadArgs, scratch_files, text_of};
-use clap::Args;
+use super::workload::{Workload, scratch_files, text_of, workload_args};
 use corun_workloads::ssb::{QUERIES, Ssb, order_by, recorded};
-use lab_core::error::BenchError;
-use lab_core::run::{Plan, Runner};
-use lab_core::suite::{Common, Suite, SuiteArgs, all_cores};
+use lab_core::suite::{Suite, all_cores};
 
 /// Queries whose time is mostly joins.
 const JOIN_HEAVY: &[&str] = &[
@@ -99,32 +96,9 @@ fn workload() -> Workload {
     }
 }
 
-/// Arguments of `corun-lab bench ssb`.
-#[derive(Clone, Debug, Default, Args)]
-pub struct SsbArgs {
-    /// Those of all workloads.
-    #[command(flatten)]
-    pub workload: WorkloadArgs,
-
-    /// From Parquet files, too.
-    #[arg(long, conflicts_with = "quick")]
-    pub full: bool,
-}
-
-impl SuiteArgs for SsbArgs {
-    const SUITE: Suite = Suite::Ssb;
-
-    fn common(&mut self) -> &mut Common {
-        &mut self.workload.common
-    }
-
-    fn plan(&self) -> Plan {
-        self.workload.rounds.plan(self.workload.common.quick)
-    }
-
-    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-        workload::run(&workload(), Source::of(self.full), &self.workload, runner)
-    }
+workload_args! {
+    /// Arguments of `corun-lab bench ssb`.
+    SsbArgs, Ssb
 }
 
 #[cfg(test)]

@@ -3,12 +3,9 @@
 //! `geomean_join_heavy` covers the queries that read three tables or more, by the text alone and decided before any
 //! measurement; the rest scan, aggregate, or join two tables.
 
-use super::workload::{self, Source, Workload, WorkloadArgs, scratch_files, text_of};
-use clap::Args;
+use super::workload::{Workload, scratch_files, text_of, workload_args};
 use corun_workloads::tpch::{QUERIES, Tpch, order_by, recorded};
-use lab_core::error::BenchError;
-use lab_core::run::{Plan, Runner};
-use lab_core::suite::{Common, Suite, SuiteArgs, all_cores};
+use lab_core::suite::{Suite, all_cores};
 
 /// Queries whose time is mostly joins.
 const JOIN_HEAVY: &[&str] = &[
@@ -34,32 +31,9 @@ fn workload() -> Workload {
     }
 }
 
-/// Arguments of `corun-lab bench tpch`.
-#[derive(Clone, Debug, Default, Args)]
-pub struct TpchArgs {
-    /// Those of all workloads.
-    #[command(flatten)]
-    pub workload: WorkloadArgs,
-
-    /// From Parquet files, too.
-    #[arg(long, conflicts_with = "quick")]
-    pub full: bool,
-}
-
-impl SuiteArgs for TpchArgs {
-    const SUITE: Suite = Suite::Tpch;
-
-    fn common(&mut self) -> &mut Common {
-        &mut self.workload.common
-    }
-
-    fn plan(&self) -> Plan {
-        self.workload.rounds.plan(self.workload.common.quick)
-    }
-
-    fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-        workload::run(&workload(), Source::of(self.full), &self.workload, runner)
-    }
+workload_args! {
+    /// Arguments of `corun-lab bench tpch`.
+    TpchArgs, Tpch
 }
 
 #[cfg(test)]

@@ -159,6 +159,42 @@ pub struct WorkloadArgs {
     pub no_peers: bool,
 }
 
+/// Makes the arguments of a suite whose queries a function `workload` beside them tells.
+macro_rules! workload_args {
+    ($(#[$what:meta])* $arguments:ident, $suite:ident) => {
+        $(#[$what])*
+        #[derive(Clone, Debug, Default, clap::Args)]
+        pub struct $arguments {
+            /// Those of all workloads.
+            #[command(flatten)]
+            pub workload: $crate::suites::workload::WorkloadArgs,
+
+            /// From Parquet files, too.
+            #[arg(long, conflicts_with = "quick")]
+            pub full: bool,
+        }
+
+        impl lab_core::suite::SuiteArgs for $arguments {
+            const SUITE: lab_core::suite::Suite = lab_core::suite::Suite::$suite;
+
+            fn common(&mut self) -> &mut lab_core::suite::Common {
+                &mut self.workload.common
+            }
+
+            fn plan(&self) -> lab_core::run::Plan {
+                self.workload.rounds.plan(self.workload.common.quick)
+            }
+
+            fn run(&self, runner: &mut lab_core::run::Runner<'_>) -> Result<(), lab_core::BenchError> {
+                use $crate::suites::workload::{Source, run};
+                run(&workload(), Source::of(self.full), &self.workload, runner)
+            }
+        }
+    };
+}
+
+pub(super) use workload_args;
+
 /// Runs the cases that `args` selects, from each of `sources`.
 ///
 /// # Errors
