@@ -18,6 +18,7 @@ use crate::sides::estimate;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::MetricBuilder;
 use std::sync::Arc;
