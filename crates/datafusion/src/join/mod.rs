@@ -12,6 +12,7 @@
 //! operator above relies on it or the left side is emitted at the end. The node keeps the stock join it replaces: for
 //! its schema, properties and statistics, and to run it when a table does not fit the memory pool.
 
+mod ahead;
 pub(crate) mod align;
 pub(crate) mod build;
 pub(crate) mod keys;
@@ -286,7 +287,13 @@ impl CorunJoinExec {
         let shared = self.mode == BuildMode::Shared;
         let (stock, left_schema) = (Arc::clone(&self.stock), self.left.schema());
         let kinds = self.metrics.clone();
+        let (tells, right, context) = (self.tells(), Arc::clone(stock.right()), Arc::clone(context));
+        let side_by_side = shared && context.session_config().target_partitions() > 1;
         let build = async move {
+            let _ahead = match side_by_side {
+                true => ahead::start(tells, &right, &context)?,
+                false => Vec::new(),
+            };
             let built: Result<Ready> = match build::build(spec, streams, pool, metrics).await? {
                 Build::Table(side) => {
                     // The kind of table and key code, and whether its lines pass by the caches, as counters of ones:

@@ -80,6 +80,15 @@ pub(crate) fn with_table(context: &Arc<TaskContext>, id: TableId, side: &Arc<Bui
     ))
 }
 
+/// Whether a prefilter in `plan` looks keys up in this table.
+pub(crate) fn looks_up(plan: &Arc<dyn ExecutionPlan>, table: TableId) -> bool {
+    let looks = |node: &Arc<dyn ExecutionPlan>| {
+        let prefilter = node.downcast_ref::<CorunPrefilterExec>();
+        prefilter.is_some_and(|prefilter| prefilter.lookups.iter().any(|lookup| lookup.table == table))
+    };
+    plan.exists(|node| Ok(looks(node))).unwrap_or(true)
+}
+
 /// One join's keys, over the columns of the rows that pass here.
 #[derive(Clone)]
 struct Lookup {

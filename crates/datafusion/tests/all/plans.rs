@@ -63,6 +63,25 @@ async fn keys_are_looked_up_below_the_builds_and_groups_they_come_from() {
     insta::assert_snapshot!(plan(&engine, groups).await);
 }
 
+/// Of each join, whether its table was built ahead of its turn.
+async fn built_ahead(engine: &Engine, sql: &str) -> Vec<bool> {
+    let plan = engine.explain(sql, true).await.unwrap();
+    let joins = plan.lines().filter(|line| line.contains("CorunJoinExec"));
+    joins.map(|line| line.contains("built_ahead=1")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn small_builds_run_beside_those_above_unless_they_wait_for_them() {
+    let engine = star();
+    let two =
+        "select count(*) from fact join day on f_day = d_key join part on f_part = p_key where d_year > 3";
+    assert_eq!(built_ahead(&engine, two).await, [false, true]);
+    let waits = "select count(*) from (select f_value, d_year from fact join day on f_day = d_key) join part on d_year = p_key \
+                 where part_name = 'name 3'";
+    assert_eq!(built_ahead(&engine, waits).await, [false, false]);
+    assert_eq!(built_ahead(&star_in(1), two).await, [false, false]);
+}
+
 async fn partitioned_star() -> Engine {
     let engine = star();
     for setting in [

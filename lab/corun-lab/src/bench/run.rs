@@ -1,6 +1,7 @@
 //! One run of a suite: its arguments and where its rows go.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -9,6 +10,7 @@ use corun_cli::progress::Bars;
 use corun_cli::{out, siblings};
 use corun_model::progress::Progress as _;
 use lab_core::BenchError;
+use lab_core::cpu_time;
 use lab_core::figures;
 use lab_core::record::Record;
 use lab_core::run::Outcome;
@@ -18,6 +20,12 @@ use super::list;
 use super::rows::Rows;
 use crate::facts;
 use crate::report_file::ReportFile;
+
+/// How long it is looked whether anything else runs.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Of a machine on which less is used, nothing is said.
+const USED_NOTED: f64 = 0.1;
 
 /// Arguments of `corun-lab bench SUITE`.
 #[derive(Clone, Debug, Args)]
@@ -85,6 +93,7 @@ pub fn run<A: SuiteArgs>(args: &RunArgs<A>) -> Result<()> {
     let report = output.report.clone().map(ReportFile::open).transpose()?;
     if !suite.common().quick {
         list::announce(A::SUITE, cases.len(), A::default().cases()?.len());
+        note_others();
     }
     let bars = Bars::new();
     let mut rows = Rows::new(&bars, output.json, output.out.as_deref().zip(record), cases.len());
@@ -122,6 +131,17 @@ pub fn run<A: SuiteArgs>(args: &RunArgs<A>) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+/// Says so where other programs keep the machine busy.
+fn note_others() {
+    match cpu_time::used_share(LOOK) {
+        Some(used) if used >= USED_NOTED => out::note(&format!(
+            "other programs use {:.0} % of the CPU time: times will be wrong until they end",
+            used * 100.0
+        )),
+        _ => {}
+    }
 }
 
 fn record(suite: Suite) -> Result<Record, BenchError> {
