@@ -86,10 +86,11 @@ impl CorunJoinExec {
         }
     }
 
-    /// Whether its build is small and needs nothing of the joins above.
+    /// Whether its build has not started, is small and needs nothing of the joins above.
     fn may_build_ahead(&self, upper: &[Tells]) -> Result<bool> {
+        let started = self.builds.lock().first().is_some_and(Option::is_some);
         let small = estimate(&self.left).is_some_and(|rows| rows.rows <= ROWS_MAX);
-        if self.mode != BuildMode::Shared || !small {
+        if self.mode != BuildMode::Shared || started || !small {
             return Ok(false);
         }
         for upper in upper {
