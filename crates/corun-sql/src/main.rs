@@ -8,13 +8,14 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::CommandFactory;
+use corun_exec::allocator::{self, HugeBlocks};
 use corun_cli::{arguments, documents, failure, out};
 
-/// mimalloc, as analytic engines ship it, with huge pages for large blocks.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: HugeBlocks = HugeBlocks;
 
 fn main() -> ExitCode {
+    allocator::keep_free_memory();
     let arguments: cli::Arguments = match arguments::begin("corun-sql") {
         Ok(arguments) => arguments,
         Err(code) => return code,

@@ -82,13 +82,21 @@ pub fn ask_for_huge_pages<T>(memory: &[T]) {
     let range = addresses(memory);
     let first = range.start.next_multiple_of(HUGE_PAGE_BYTES);
     let last = range.end / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-    #[cfg(all(target_os = "linux", not(miri)))]
     if first < last {
-        // SAFETY: whole pages inside the caller's slice; the advice changes no contents.
-        unsafe { libc::madvise(first as *mut libc::c_void, last - first, libc::MADV_HUGEPAGE) };
+        advise(first as *mut u8, last - first);
+    }
+}
+
+/// Asks for huge pages behind `bytes` from a page's boundary on. A refusal (old kernel, huge pages off) only costs speed, so the answer is not
+/// looked at.
+pub(crate) fn advise(start: *mut u8, bytes: usize) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    // SAFETY: the advice changes no contents, and of addresses that are not mapped nothing becomes.
+    unsafe {
+        libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE);
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
-    let _ = (first, last);
+    let _ = (start, bytes);
 }
 
 /// The bytes a [`HugeBuf`] of `length` elements takes from the allocator (saturating).
@@ -107,11 +115,8 @@ impl<T: Plain> Unwritten<T> {
         let Some(pointer) = NonNull::new(pointer.cast::<T>()) else {
             return Err(OutOfMemory { bytes: layout.size() });
         };
-        #[cfg(all(target_os = "linux", not(miri)))]
         if layout.size() >= HUGE_FROM_BYTES {
-            // SAFETY: the range was just allocated and starts at a page boundary; the advice changes no contents.
-            // A refusal (old kernel, huge pages off) only costs speed, so the answer is not looked at.
-            unsafe { libc::madvise(pointer.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
+            advise(pointer.as_ptr().cast(), layout.size());
         }
         Ok(Unwritten {
             pointer,

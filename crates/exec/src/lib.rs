@@ -9,6 +9,8 @@
 //!
 //! [`groups`]: partitioned hash aggregation, `GROUP BY` without dependent cache misses.
 //!
+//! With the feature `allocator`: an allocator for programs that run queries, mimalloc with huge pages that are kept for the next query.
+//!
 //! [`operators`] are the joins of paper 000, as straight code and cut into stages that [`stage`] executes in any mode.
 //!
 //! Order of calls: make codes of key columns ([`Codes`], one [`Chunk`] a batch), [`table::JoinTable::build`], then for
@@ -18,6 +20,8 @@
 //! machine's topology, cache sizes are handed in. The hot `unsafe` of corun lives here, behind safe constructors that
 //! check.
 
+#[cfg(feature = "allocator")]
+pub mod allocator;
 pub mod codes;
 pub mod csb;
 pub mod gather;

@@ -1,8 +1,8 @@
-//! Counting the program's live and peak heap bytes, and giving large blocks huge pages.
+//! Counting the program's live and peak heap bytes.
 //!
 //! The program installs [`CountingAllocator`] around its real allocator once; [`live_bytes`], [`reset_peak`] and
 //! [`peak_bytes`] then return what the whole process has. Where both sides of a comparison run in this process (corun's joins
-//! and DataFusion's), both are counted alike and both get huge pages for blocks of 4 MiB or more. Sides that are processes of their own
+//! and DataFusion's), both are counted alike. Sides that are processes of their own
 //! (DuckDB, SQLite, redb, RocksDB, PostgreSQL, PgBouncer) have their own allocators, and nothing here counts them.
 //!
 //! ```text
@@ -25,10 +25,8 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 const SHARD_LIMIT: i64 = 64 << 10;
 /// Threads beyond this number share shards, which costs time, not exactness.
 const SHARDS: usize = 64;
-/// From this size on a block starts on a huge page and asks for huge pages.
-const HUGE_FROM: usize = 4 << 20;
-/// The huge page of x86-64, and of AArch64 with 4 KiB base pages.
-const HUGE_PAGE: usize = 2 << 20;
+/// From this size on a block that grows is copied by the counter, so that the peak has both copies.
+const COPIED_FROM: usize = 4 << 20;
 
 /// A cell on cache lines of its own; two lines, because CPUs fetch them in pairs.
 #[repr(align(128))]
@@ -85,7 +83,7 @@ pub fn peak_bytes() -> u64 {
     peak.max(live_bytes())
 }
 
-/// A global allocator that counts, and backs large blocks with huge pages.
+/// A global allocator that counts.
 ///
 /// ```
 /// use corun_machine::memory::{self, CountingAllocator};
@@ -111,45 +109,18 @@ impl<A> CountingAllocator<A> {
     }
 }
 
-/// The layout really asked of the inner allocator. A pure function of `layout`, so that freeing finds it again.
-fn inner_layout(layout: Layout) -> Layout {
-    if layout.size() < HUGE_FROM || layout.align() >= HUGE_PAGE {
-        return layout;
-    }
-    // Sizes within a huge page of the address space's end do not fit the larger alignment; they fail later anyway.
-    Layout::from_size_align(layout.size(), HUGE_PAGE).unwrap_or(layout)
-}
-
-/// Asks for huge pages under a large block. Advice only: failure changes speed, not meaning.
-fn advise(block: *mut u8, layout: Layout) {
-    if block.is_null() || layout.size() < HUGE_FROM {
-        return;
-    }
-    #[cfg(target_os = "linux")]
-    // SAFETY: the range lies within a live block of ours and starts on a huge page; MADV_HUGEPAGE keeps its contents.
-    unsafe {
-        libc::madvise(
-            block.cast(),
-            layout.size() / HUGE_PAGE * HUGE_PAGE,
-            libc::MADV_HUGEPAGE,
-        );
-    }
-}
-
 fn size(layout: Layout) -> i64 {
     // Layouts are at most isize::MAX bytes.
     layout.size() as i64
 }
 
-// SAFETY: every method passes a valid layout to the inner allocator and the same layout again when the block is freed
-// (`inner_layout` is a function of the caller's layout alone); the alignment is only ever raised. Counting never
+// SAFETY: every method passes the caller's layout to the inner allocator, and the same again when the block is freed. Counting never
 // allocates and never unwinds.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's layout has non-zero size, and so has the inner one.
-        let block = unsafe { self.inner.alloc(inner_layout(layout)) };
+        // SAFETY: the caller's layout has non-zero size.
+        let block = unsafe { self.inner.alloc(layout) };
         if !block.is_null() {
-            advise(block, layout);
             count(size(layout));
         }
         block
@@ -157,9 +128,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as in `alloc`.
-        let block = unsafe { self.inner.alloc_zeroed(inner_layout(layout)) };
+        let block = unsafe { self.inner.alloc_zeroed(layout) };
         if !block.is_null() {
-            advise(block, layout);
             count(size(layout));
         }
         block
@@ -167,18 +137,16 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: the block came from `inner` with this very layout.
-        unsafe { self.inner.dealloc(block, inner_layout(layout)) };
+        unsafe { self.inner.dealloc(block, layout) };
         count(-size(layout));
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         // SAFETY: the caller guarantees that `new_size`, rounded up to the alignment, fits.
         let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
-        let (old_inner, new_inner) = (inner_layout(layout), inner_layout(new_layout));
-        // Large blocks that grow are copied here and not inside `inner`, so that the peak includes both copies.
-        if old_inner.align() == new_inner.align() && (new_size < HUGE_FROM || new_size <= layout.size()) {
-            // SAFETY: the block came from `inner` with `old_inner`, whose alignment stays.
-            let moved = unsafe { self.inner.realloc(block, old_inner, new_size) };
+        if new_size < COPIED_FROM || new_size <= layout.size() {
+            // SAFETY: the block came from `inner` with this layout.
+            let moved = unsafe { self.inner.realloc(block, layout, new_size) };
             if !moved.is_null() {
                 count(size(new_layout) - size(layout));
             }
@@ -190,7 +158,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
             // SAFETY: two live blocks of at least the copied length that do not overlap; the old one is then freed
             // with its own layout.
             unsafe {
-                ptr::copy_nonoverlapping(block, moved, layout.size().min(new_size));
+                ptr::copy_nonoverlapping(block, moved, layout.size());
                 self.dealloc(block, layout);
             }
         }

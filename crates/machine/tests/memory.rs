@@ -1,6 +1,6 @@
 //! The counting allocator, installed as the test program's own allocator, which is why this is one.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::System;
 use std::hint::black_box;
 use std::sync::{Barrier, Mutex, PoisonError};
 
@@ -87,7 +87,7 @@ fn blocks_freed_by_another_thread_balance() {
 }
 
 #[test]
-fn growing_and_shrinking_across_the_huge_threshold_keeps_contents_and_counts() {
+fn growing_and_shrinking_large_blocks_keeps_contents_and_counts() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let before = live_bytes();
     let mut words: Vec<u64> = Vec::new();
@@ -103,27 +103,6 @@ fn growing_and_shrinking_across_the_huge_threshold_keeps_contents_and_counts() {
     words.shrink_to_fit();
     assert!(words.iter().copied().eq(0..1000));
     assert!(near(live_bytes(), before + 8000));
-}
-
-#[test]
-fn large_blocks_start_on_a_huge_page_zeroed_ones_included() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    for bytes in [4 << 20, (4 << 20) + 12_345, 9 << 20] {
-        let layout = Layout::from_size_align(bytes, 64).unwrap();
-        // SAFETY: the layout is not empty, the blocks are freed with it, and only their own bytes are read.
-        unsafe {
-            let plain = ALLOCATOR.alloc(layout);
-            let zeroed = ALLOCATOR.alloc_zeroed(layout);
-            assert_eq!((plain as usize % (2 << 20), zeroed as usize % (2 << 20)), (0, 0));
-            assert!(
-                std::slice::from_raw_parts(zeroed, bytes)
-                    .iter()
-                    .all(|byte| *byte == 0)
-            );
-            ALLOCATOR.dealloc(plain, layout);
-            ALLOCATOR.dealloc(zeroed, layout);
-        }
-    }
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub struct Record {
     pub date: String,
     /// The host's name, or a word for the kind of machine.
     pub host: String,
-    /// The commit of the program, with `-dirty` where files were changed.
+    /// The commit that the program was built from; files that were changed since do not show.
     pub commit: String,
     /// The command line.
     pub arguments: Vec<String>,
@@ -315,7 +315,7 @@ mod tests {
             suite: "join".to_string(),
             date: "2026-01-31".to_string(),
             host: "some host/1".to_string(),
-            commit: "abc-dirty".to_string(),
+            commit: "abc".to_string(),
             arguments: ["bench", "join", "--before", "/opt/before/corun"]
                 .map(str::to_string)
                 .to_vec(),
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(read("join.csv"), csv(&values(&rows())));
         assert_eq!(read("join.jsonl").lines().count(), 2);
         assert_eq!(read("topology.jsonl"), "{}\n");
-        assert!(read("join.run").contains("commit: abc-dirty\narguments: bench join --before corun\n"));
+        assert!(read("join.run").contains("commit: abc\narguments: bench join --before corun\n"));
         // The second case once more: the first stays.
         let later = Record {
             commit: "def".to_string(),

@@ -22,16 +22,17 @@ mod simulate;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+use corun_exec::allocator::{self, HugeBlocks};
 use corun_cli::{arguments, documents, failure, out};
+use corun_machine::memory::CountingAllocator;
 use lab_core::BenchError;
 
-/// mimalloc, as analytic engines ship it, counted so that peak memory can be reported, with huge pages for large
-/// blocks. Both sides of every comparison run on it.
+/// The allocator of `corun-sql`, counted so that peak memory can be reported. Both sides of every comparison run on it.
 #[global_allocator]
-static ALLOCATOR: corun_machine::memory::CountingAllocator<mimalloc::MiMalloc> =
-    corun_machine::memory::CountingAllocator::new(mimalloc::MiMalloc);
+static ALLOCATOR: CountingAllocator<HugeBlocks> = CountingAllocator::new(HugeBlocks);
 
 fn main() -> ExitCode {
+    allocator::keep_free_memory();
     let arguments: cli::Arguments = match arguments::begin("corun-lab") {
         Ok(arguments) => arguments,
         Err(code) => return code,

@@ -7,6 +7,7 @@
 //! ```
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use rustyline::completion::Completer;
@@ -20,11 +21,15 @@ use tokio::runtime::Runtime;
 
 use super::session::{Next, Session};
 use super::statements::split;
+use corun_exec::allocator::GivingBack;
 use corun_cli::failure::{Report, is_broken_pipe};
 use corun_cli::out;
 
 /// Lines kept in the history file.
 const HISTORY_LINES: usize = 2000;
+
+/// A shell that waits so long for its user gives free memory back.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// Reads and runs until the user leaves.
 ///
@@ -44,7 +49,9 @@ pub fn run(runtime: &Runtime, mut session: Session) -> Result<()> {
         let _ = editor.load_history(file);
     }
     greet(&session)?;
+    let giving_back = GivingBack::after(IDLE).context("cannot start a thread")?;
     loop {
+        giving_back.work();
         if let Some(words) = editor.helper_mut() {
             words.words = runtime.block_on(known_words(&session));
         }

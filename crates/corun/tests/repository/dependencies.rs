@@ -56,6 +56,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "corun-model",
             "corun-topology",
+            // The allocator.
+            "corun-exec",
             "corun-store",
             "corun-datafusion",
             "corun-workloads",

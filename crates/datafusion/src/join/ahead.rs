@@ -89,8 +89,10 @@ impl CorunJoinExec {
     /// Whether its build has not started, is small and needs nothing of the joins above.
     fn may_build_ahead(&self, upper: &[Tells]) -> Result<bool> {
         let started = self.builds.lock().first().is_some_and(Option::is_some);
-        let small = estimate(&self.left).is_some_and(|rows| rows.rows <= ROWS_MAX);
-        if self.mode != BuildMode::Shared || started || !small {
+        if self.mode != BuildMode::Shared || started {
+            return Ok(false);
+        }
+        if estimate(&self.left).is_none_or(|rows| rows.rows > ROWS_MAX) {
             return Ok(false);
         }
         for upper in upper {

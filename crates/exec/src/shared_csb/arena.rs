@@ -87,7 +87,12 @@ impl Arena {
                 let block = state.lists[list];
                 let size = state.unlink(block);
                 if size > nodes {
-                    state.link(block.wrapping_add(nodes * self.node_bytes), size - nodes);
+                    let rest = block.wrapping_add(nodes * self.node_bytes);
+                    state.link(rest, size - nodes);
+                    // Fresh memory has any content, `FREE` too.
+                    state
+                        .mark(rest.wrapping_sub(self.node_bytes))
+                        .store(TAKEN, Ordering::Relaxed);
                 }
                 return Ok(block);
             }
@@ -267,6 +272,29 @@ mod tests {
             arena.take(BLOCK_NODES_MAX).unwrap();
         }
         assert_eq!(arena.bytes(), bytes, "small blocks have become large ones");
+    }
+
+    #[test]
+    fn what_fresh_memory_holds_is_no_mark() {
+        let arena = Arena::new(128);
+        let block = arena.take(5).unwrap();
+        for node in 1..4 {
+            arena
+                .state()
+                .mark(block.wrapping_add(node * 128))
+                .store(FREE, Ordering::Relaxed);
+        }
+        // SAFETY: taken above, and given back once.
+        unsafe { arena.give_back(block, 5) };
+        let free = arena.check_free();
+        let (two, one) = (arena.take(2).unwrap(), arena.take(1).unwrap());
+        assert_eq!(two.wrapping_add(2 * 128), one, "its neighbour");
+        // SAFETY: as above.
+        unsafe { arena.give_back(one, 1) };
+        assert_eq!(arena.check_free(), free - 2);
+        // SAFETY: as above.
+        unsafe { arena.give_back(two, 2) };
+        assert_eq!(arena.check_free(), free);
     }
 
     #[test]

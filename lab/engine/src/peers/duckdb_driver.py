@@ -9,10 +9,6 @@ def quoted(name):
     return '"' + name.replace('"', '""') + '"'
 
 
-def cell(value):
-    return "NULL" if value is None else str(value)
-
-
 class Driver:
     def __init__(self):
         self.connection = duckdb.connect(":memory:")

@@ -5,10 +5,6 @@ import os
 import time
 
 
-def cell(value):
-    return "NULL" if value is None else str(value)
-
-
 class Driver:
     """Polars reads how many threads it may have when it is imported, so `threads` comes before all that needs it."""
 

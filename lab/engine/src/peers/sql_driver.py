@@ -7,14 +7,21 @@ import json
 import sys
 
 
+def cell(value):
+    return "NULL" if value is None else str(value)
+
+
+OPERATIONS = {"hello", "threads", "load", "view", "drop", "run", "explain"}
+
+
 def main():
     driver = Driver()
-    operations = ["hello", "threads", "load", "view", "drop", "run", "explain"]
     for line in sys.stdin:
         try:
             request = json.loads(line)
-            operation = operations[operations.index(request["op"])]
-            reply = getattr(driver, operation)(request)
+            if request["op"] not in OPERATIONS:
+                raise ValueError("no operation is named " + request["op"])
+            reply = getattr(driver, request["op"])(request)
         except Exception as error:  # Every failure must reach the other side as a reply.
             reply = {"error": "%s: %s" % (type(error).__name__, error)}
         sys.stdout.write(json.dumps(reply) + "\n")

@@ -23,7 +23,7 @@ use lab_core::run::{Comparison, Runner, Sample, Side};
 use lab_core::stats::{Spread, geometric_mean};
 use lab_core::suite::{Common, Rounds, Suite, Threads, all_cores};
 
-use crate::peers::sql::{self, DUCKDB, POLARS, System};
+use crate::peers::sql::{self, System};
 use crate::query::{run_query, runtime, side};
 use engines::Engines;
 use streams::{Dashboard, Streams};
@@ -407,7 +407,8 @@ fn recorded_ratios(common: &Common, case: &str) -> Vec<(String, f64)> {
 ///
 /// Only for complete passes: the mean of a selection says nothing about the workload.
 fn emit_means(pass: &Pass<'_>, gains: &[Gain<'_>], runner: &mut Runner<'_>) {
-    for versus in [DATAFUSION, DUCKDB.name, POLARS.name] {
+    let peers = pass.workload.peers.iter().map(|peer| peer.name);
+    for versus in std::iter::once(DATAFUSION).chain(peers) {
         let gains: Vec<&Gain<'_>> = gains.iter().filter(|gain| gain.versus == versus).collect();
         if gains.len() != pass.workload.queries.len() {
             continue;

@@ -243,6 +243,8 @@ impl Grouping {
     fn reduce(&mut self) -> Result<bool> {
         let needed = self.groups.bytes() + self.groups.bytes_to_reduce() + self.texts.bytes();
         if self.reservation.size() < needed && self.reservation.try_resize(needed).is_err() {
+            // So that it is not asked for again with the next batch.
+            self.reductions.left(self.groups.record_bytes());
             return Ok(false);
         }
         let halved = self.groups.reduce().map_err(no_memory)?;
