@@ -24,7 +24,7 @@ use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use datafusion::physical_plan::coalesce::{LimitedBatchCoalescer, PushBatchStatus};
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, RecordOutput, Time};
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -48,6 +48,7 @@ pub struct ProbeSpec {
 }
 
 /// Metrics of the probe phase.
+#[derive(Clone)]
 pub struct ProbeMetrics {
     /// Rows out, elapsed time.
     pub baseline: BaselineMetrics,
@@ -138,6 +139,13 @@ impl Prober {
                 self.timed(Prober::emit_rest)?;
             }
         }
+    }
+
+    /// The output batches.
+    pub fn batches(self) -> impl Stream<Item = Result<RecordBatch>> + Send {
+        futures::stream::try_unfold(self, |mut prober| async move {
+            Ok(prober.next().await?.map(|batch| (batch, prober)))
+        })
     }
 
     fn timed(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {

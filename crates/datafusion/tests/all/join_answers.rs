@@ -117,6 +117,48 @@ async fn every_join_type_key_and_layout() {
     }
 }
 
+/// Whose pairs fit, whose pairs are split again, and of which nothing fits.
+const JOIN_BYTES: [&str; 3] = ["20000", "1000", "1"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_of_files_are_those_of_memory() {
+    let (a, b) = (table("a", 700, 200, 3, 1), table("b", 400, 150, 2, 2));
+    let tables = [("a", &a), ("b", &b)];
+    let sql: Vec<String> = KEYS.iter().flat_map(|on| statements(on)).collect();
+    for layout in [COLLECTED, PARTITIONED, KEEP_PARTITIONS] {
+        for bytes in JOIN_BYTES {
+            let settings = [layout, &[("corun.join_memory_bytes", bytes)]].concat();
+            compare(&settings, 2, 64, &tables, &sql).await;
+        }
+    }
+    let (same, none) = (table("b", 300, 1, 2, 7), table("b", 0, 5, 1, 6));
+    let few = [("corun.join_memory_bytes", "1000")];
+    compare(&few, 3, 8192, &[("a", &a), ("b", &same)], &sql).await;
+    compare(&few, 2, 8192, &[("a", &a), ("b", &none)], &sql).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pairs_of_files_are_split_until_they_fit_or_cannot_be() {
+    let (a, b) = (table("a", 20_000, 5000, 2, 15), table("b", 20_000, 5000, 2, 16));
+    let sql = "select count(*), sum(a_id + b_id) from a join b on a_n = b_n";
+    let expected = engine(Joins::Stock, 2, 8192, &[], &[("a", &a), ("b", &b)]);
+    let expected = lines(&expected.query(sql).await.unwrap());
+    for (bytes, spills, sorts) in [("0", false, false), ("400000", true, false), ("20000", true, false), ("1", true, true)] {
+        let settings = [("corun.join_memory_bytes", bytes)];
+        let corun = engine(Joins::Corun, 2, 8192, &settings, &[("a", &a), ("b", &b)]);
+        assert_eq!(lines(&corun.query(sql).await.unwrap()), expected, "{bytes}");
+        let plan = corun.explain(sql, true).await.unwrap();
+        let join = plan.lines().find(|line| line.contains("CorunJoinExec")).unwrap();
+        assert_eq!(join.contains("spilled_rows="), spills, "{bytes}: {join}");
+        assert_eq!(join.contains("sort_merge_joins="), sorts, "{bytes}: {join}");
+        if spills {
+            corun.query("set datafusion.runtime.max_temp_directory_size = '1K'").await.unwrap();
+            let error = corun.query(sql).await.map(|output| output.num_rows()).unwrap_err();
+            assert!(error.to_string().contains("max_temp_directory_size"), "{error}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_of_one_row() {
     let (a, b) = (table("a", 60, 20, 2, 3), table("b", 50, 20, 2, 4));
