@@ -74,7 +74,7 @@ mod tests {
     fn this_process_has_a_time_that_never_falls() {
         let before = ticks(std::process::id()).expect("Linux");
         // A tick is ten milliseconds of CPU time, which on a busy machine may take long to get.
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let end = std::time::Instant::now() + Duration::from_secs(60);
         while ticks(std::process::id()) == Some(before) && std::time::Instant::now() < end {}
         assert!(ticks(std::process::id()) > Some(before));
         assert_eq!(ticks(u32::MAX), None);

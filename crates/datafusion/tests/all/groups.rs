@@ -225,6 +225,22 @@ async fn groups_that_do_not_fit_memory_go_to_files() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_follows_groups_not_rows() {
+    // Two million records of 24 bytes, of 40,000 groups.
+    let sql = "select count(*), min(n), max(n), sum(s) from (select value * 7919 % 40009 as k, count(*) as n, sum(value) as s \
+               from generate_series(0, 2000449) group by value * 7919 % 40009)";
+    let tight = open(Joins::Corun, 1, 8192, Some(16 << 20)).await;
+    for setting in ["corun.aggregate = 'on'", "corun.l2_bytes = 65536"] {
+        tight.query(&format!("set {setting}")).await.unwrap();
+    }
+    let given = lines(&tight.query(sql).await.unwrap());
+    assert_eq!(given, ["40009|50|50|2000899101025"]);
+    let node = analyzed(&tight, sql).await;
+    assert!(node.contains("spill_count=0,"), "{node}");
+    assert!(!node.contains("reductions=0"), "{node}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plan_that_runs_again_gives_its_groups_again() {
     let config = SessionConfig::new().with_target_partitions(2);
     let builder = SessionStateBuilder::new()

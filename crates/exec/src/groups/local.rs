@@ -3,6 +3,7 @@
 use super::fold::{Argument, Places, fold_rows};
 use super::keys::{Columns, Keys, ManyColumns, hash_records, rows_of};
 use super::layout::Layout;
+use super::merge::{merge, merge_bytes_max};
 use super::partitioned::Partitioned;
 use super::table::{FIRST_CAPACITY, NullKeys, Scratch, Table};
 use super::{BATCH_ROWS, Options, try_zeroed};
@@ -24,6 +25,9 @@ const GROW_FROM_PERCENT: u64 = 107;
 /// How many times the table's groups pass by it before it is tried again. Unmeasured; trying costs about 10 ns a
 /// group of the table, 0.3 ns a row with this.
 const BYPASS_TABLES: u64 = 32;
+
+/// Partitions that are reduced first, to see whether it pays. Unmeasured.
+const TRIED_PARTITIONS: usize = 4;
 
 /// Groups of the rows of one thread: a table that stays in the private cache, and partitions of records behind it.
 ///
@@ -300,6 +304,43 @@ impl LocalGroups {
         };
         let scattered = self.partitioned.bytes_for(groups);
         scattered.saturating_add(growth).saturating_add(passing)
+    }
+
+    /// Allocated bytes of the records behind the table.
+    pub fn record_bytes(&self) -> usize {
+        self.partitioned.bytes()
+    }
+
+    /// Upper bound of the bytes that [`LocalGroups::reduce`] allocates beyond [`LocalGroups::bytes`].
+    pub fn bytes_to_reduce(&self) -> usize {
+        merge_bytes_max(&self.layout, self.partitioned.most_records())
+    }
+
+    /// Leaves one record a key behind the table, so that memory follows the groups, not the rows. Says whether that has
+    /// halved the records: it stops early where it does not halve those of the first partitions.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn reduce(&mut self) -> Result<bool, OutOfMemory> {
+        let (mut records, mut left) = (0, 0);
+        for partition in 0..self.partitioned.partitions() {
+            if partition == TRIED_PARTITIONS && 2 * left > records {
+                break;
+            }
+            let before = self.partitioned.len();
+            let chunks = self.partitioned.take(partition);
+            records += before - self.partitioned.len();
+            let groups = merge(&self.layout, chunks, &self.options)?;
+            left += groups.len();
+            let all = groups.records(0..groups.len());
+            let mut kept = Vec::new();
+            kept.try_reserve_exact(all.len()).map_err(|_| OutOfMemory {
+                bytes: size_of_val(all),
+            })?;
+            kept.extend_from_slice(all);
+            self.partitioned.put(partition, kept);
+        }
+        Ok(2 * left <= records)
     }
 
     /// Hands over what was pushed since the last call, and goes on without groups: for what is written to disk.

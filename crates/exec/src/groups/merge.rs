@@ -194,6 +194,13 @@ impl Merger<'_> {
     }
 }
 
+/// Upper bound of the bytes that [`merge`] takes for so many records, those included: all may be groups, in a table that
+/// has just grown.
+pub fn merge_bytes_max(layout: &Layout, records: usize) -> usize {
+    let record = layout.record_words() * size_of::<u64>();
+    records.saturating_mul(4 * record + 24)
+}
+
 fn scatter(
     layout: &Layout,
     mixer: Mixer,

@@ -5,8 +5,8 @@
 //!
 //! Order of calls: each thread makes a [`LocalGroups`] of one [`Layout`], pushes its batches and finishes it, which
 //! gives [`Partitioned`] records. When all threads have, [`merge`] makes the [`Groups`] of one partition out of the
-//! records of all threads; partitions are independent of each other. [`LocalGroups::take`] gives memory back in
-//! between.
+//! records of all threads; partitions are independent of each other. [`LocalGroups::reduce`] and
+//! [`LocalGroups::take`] give memory back in between.
 //!
 //! A row costs no miss beyond its columns while the groups fit the table. With more groups it costs one sequential
 //! write and one sequential read of its record, where a table of all groups would cost a miss each for slot, key and
@@ -55,7 +55,7 @@ pub use distinct::DistinctKeys;
 pub use fold::{Argument, Values};
 pub use layout::{Fold, Layout};
 pub use local::LocalGroups;
-pub use merge::{Groups, merge};
+pub use merge::{Groups, merge, merge_bytes_max};
 pub use partitioned::Partitioned;
 
 use crate::huge::OutOfMemory;

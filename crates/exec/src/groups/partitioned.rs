@@ -122,6 +122,22 @@ impl Partitioned {
         chunks
     }
 
+    /// Puts records, in one chunk, where those of a partition were taken from.
+    pub(super) fn put(&mut self, partition: usize, records: Vec<u64>) {
+        self.records += records.len() / self.record_words;
+        self.bytes += records.capacity() * 8;
+        self.partitions[partition].open = records;
+    }
+
+    /// Records of the partition that has the most.
+    pub(super) fn most_records(&self) -> usize {
+        let words = self.partitions.iter().map(|partition| {
+            let chunks = partition.chunks();
+            chunks.map(Vec::len).sum::<usize>()
+        });
+        words.max().unwrap_or(0) / self.record_words
+    }
+
     /// The record of the NULL key, if there was a row of it; its key words mean nothing. [`Layout::combine`] merges
     /// several.
     pub fn null_group(&self) -> Option<&[u64]> {

@@ -308,6 +308,16 @@ fn push_checked(batch: &Batch, local: &mut LocalGroups) {
     );
 }
 
+fn reduce_checked(local: &mut LocalGroups) {
+    let (records, limit) = (local.record_bytes(), local.bytes() + local.bytes_to_reduce());
+    let halved = local.reduce().unwrap();
+    assert!(local.bytes() <= limit);
+    assert!(
+        !halved || 2 * local.record_bytes() <= records || records == 0,
+        "{records}"
+    );
+}
+
 fn take_checked(local: &mut LocalGroups) -> Partitioned {
     let limit = local.bytes() + local.bytes_for(0);
     let taken = local.take().unwrap();
@@ -371,6 +381,7 @@ proptest! {
         distinct in prop::sample::select(vec![1_u64, 10, 200, 1_000_000]),
         threads in prop::collection::vec(prop::collection::vec(0_usize..1500, 0..4), 1..3),
         take_after in 0_usize..4,
+        reduce_after in 0_usize..4,
         owned in any::<bool>(),
         seed in any::<u64>(),
     ) {
@@ -384,6 +395,9 @@ proptest! {
                 let batch = Batch::random(&layout, rows, &mut key, &mut numbers);
                 push_checked(&batch, &mut local);
                 batches.push(batch);
+                if number == reduce_after {
+                    reduce_checked(&mut local);
+                }
                 if number == take_after {
                     parts.push(take_checked(&mut local));
                 }
@@ -479,6 +493,24 @@ fn rows_pass_by_a_table_that_does_not_reduce_until_it_does() {
         emptied >= 2 && bypassed > 10_000 && bypassed < 22_000,
         "{emptied} emptied, {bypassed} passed by"
     );
+}
+
+#[test]
+fn records_of_few_groups_are_reduced_and_those_of_many_stay() {
+    let layout = Layout::new(1, LAYOUT_FOLDS.to_vec());
+    for (distinct, reduced) in [(3000, true), (u64::MAX, false)] {
+        let options = options_of(1000, 8);
+        let (mut numbers, mut key) = (Numbers(5), key(3, 1, distinct));
+        let mut local = LocalGroups::new(layout.clone(), &options).unwrap();
+        let batches = [40_000, 40_000].map(|rows| Batch::random(&layout, rows, &mut key, &mut numbers));
+        batches[0].push_to(&mut local);
+        let before = local.record_bytes();
+        assert_eq!(local.reduce().unwrap(), reduced);
+        assert_eq!(local.record_bytes() < before / 8, reduced);
+        batches[1].push_to(&mut local);
+        let (states, _) = merge_all(&layout, vec![local.finish().unwrap()], &options, true);
+        assert_eq!(states, oracle(&layout, &batches));
+    }
 }
 
 #[test]

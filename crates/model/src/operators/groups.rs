@@ -71,6 +71,41 @@ impl Look {
     }
 }
 
+/// Bytes of records of one input from which they are reduced where groups have several each. Unmeasured.
+const REDUCE_FROM: usize = 32 << 20;
+
+/// They are reduced again when they have grown so many times. Each record that stays is read again a third of a time a new one then.
+const REDUCE_GROWN: usize = 4;
+
+/// Where memory is short they are reduced when they have grown twice, and are at least so many bytes. Unmeasured.
+const SHORT_FROM: usize = 256 << 10;
+
+/// When the records of an input are reduced to one a group, so that its memory follows the groups, not the rows.
+///
+/// Order of calls: [`Reductions::are_due`] after each batch, [`Reductions::may_help`] where memory is refused; after each, whether it has
+/// helped or not, [`Reductions::left`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reductions {
+    left: usize,
+}
+
+impl Reductions {
+    /// Whether records of so many bytes are reduced though there is memory.
+    pub fn are_due(&self, bytes: usize) -> bool {
+        bytes >= REDUCE_FROM.max(self.left.saturating_mul(REDUCE_GROWN))
+    }
+
+    /// Whether reducing records of so many bytes comes before writing them to a file.
+    pub fn may_help(&self, bytes: usize) -> bool {
+        bytes >= SHORT_FROM.max(self.left.saturating_mul(2))
+    }
+
+    /// So many bytes of records are left.
+    pub fn left(&mut self, bytes: usize) {
+        self.left = bytes;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -129,6 +164,18 @@ mod tests {
         assert_eq!(verdict(|row| row / 4), Verdict::Many);
         assert_eq!(verdict(|row| row / 100), Verdict::Few);
         assert_eq!(verdict(|_| 7), Verdict::Few);
+    }
+
+    #[test]
+    fn records_are_reduced_when_they_have_grown() {
+        let mut reductions = Reductions::default();
+        assert!(!reductions.are_due(REDUCE_FROM - 1) && reductions.are_due(REDUCE_FROM));
+        assert!(!reductions.may_help(SHORT_FROM - 1) && reductions.may_help(SHORT_FROM));
+        reductions.left(REDUCE_FROM);
+        assert!(!reductions.are_due(4 * REDUCE_FROM - 1) && reductions.are_due(4 * REDUCE_FROM));
+        assert!(!reductions.may_help(2 * REDUCE_FROM - 1) && reductions.may_help(2 * REDUCE_FROM));
+        reductions.left(usize::MAX);
+        assert!(!reductions.are_due(usize::MAX - 1));
     }
 
     proptest! {

@@ -44,6 +44,7 @@ pub const OF_SUITES: Parameters = Parameters {
         "pairs",
         "version",
         "duckdb_version",
+        "polars_version",
         "paper",
         "paper_kind",
         "cache_bytes",

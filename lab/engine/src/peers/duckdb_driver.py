@@ -1,12 +1,5 @@
-"""Drives DuckDB for `corun-lab bench`: one JSON request a line in, one JSON reply a line out.
+"""DuckDB for `corun-lab bench`; `sql_driver.py`, which follows this text, has the loop."""
 
-Requests: {"op": "hello"}, {"op": "threads", "threads": N}, {"op": "load", "table": T, "path": P}, {"op": "view", "table": T, "path": P},
-{"op": "drop", "table": T}, {"op": "run", "sql": S}, {"op": "explain", "sql": S}. A failed request is answered with {"error": TEXT}; the end of the
-input ends the driver. Only execute and fetch are timed.
-"""
-
-import json
-import sys
 import time
 
 import duckdb
@@ -59,26 +52,3 @@ class Driver:
         return {"text": "\n".join(str(row[-1]) for row in rows)}
 
 
-def main():
-    driver = Driver()
-    operations = {
-        "hello": driver.hello,
-        "threads": driver.threads,
-        "load": driver.load,
-        "view": driver.view,
-        "drop": driver.drop,
-        "run": driver.run,
-        "explain": driver.explain,
-    }
-    for line in sys.stdin:
-        try:
-            request = json.loads(line)
-            reply = operations[request["op"]](request)
-        except Exception as error:  # Every failure must reach the other side as a reply.
-            reply = {"error": "%s: %s" % (type(error).__name__, error)}
-        sys.stdout.write(json.dumps(reply) + "\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,5 +1,5 @@
 //! Other systems that run the same work for comparison. They are run, never quoted, and may be absent.
 
-pub mod duckdb;
 pub mod oltp;
 mod process;
+pub mod sql;

@@ -1,7 +1,8 @@
 //! The `aggregate` suite: groupings by keys of every kind, ten groups to one for nearly each row, on corun, on DataFusion and, from files, on
-//! DuckDB.
+//! DuckDB and Polars.
 
 use super::workload::{Workload, scratch_files, text_of, workload_args};
+use crate::peers::sql::{DUCKDB, POLARS};
 use corun_workloads::groups::{Groups, QUERIES};
 use lab_core::suite::{Suite, all_cores};
 
@@ -17,6 +18,7 @@ fn workload() -> Workload {
         generate: Some(|scale_factor, partitions, threads, progress| {
             Ok(Groups::new(scale_factor)?.dataset(partitions, threads, progress))
         }),
+        peers: &[&DUCKDB, &POLARS],
         files: |scale_factor, files, progress| {
             let data = Groups::new(scale_factor)?;
             scratch_files(|folder| data.write_parquet(folder, files, all_cores(), progress))

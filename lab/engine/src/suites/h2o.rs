@@ -3,6 +3,7 @@
 //! `geomean_join_heavy` covers the five joins.
 
 use super::workload::{Workload, scratch_files, text_of, workload_args};
+use crate::peers::sql::DUCKDB;
 use corun_workloads::h2o::{H2o, QUERIES};
 use lab_core::suite::{Suite, all_cores};
 
@@ -18,6 +19,7 @@ fn workload() -> Workload {
         generate: Some(|scale_factor, partitions, threads, progress| {
             Ok(H2o::new(scale_factor)?.dataset(partitions, threads, progress))
         }),
+        peers: &[&DUCKDB],
         files: |scale_factor, files, progress| {
             let data = H2o::new(scale_factor)?;
             scratch_files(|folder| data.write_parquet(folder, files, all_cores(), progress))

@@ -20,7 +20,7 @@ use corun_topology::measure::FloorBuffer;
 use crate::join::case::{Case, Entry, Extent, Measure, Tables, matrix, select};
 use crate::join::data::{JoinData, sql};
 use crate::join::probe::{Found, TableAlone};
-use crate::peers::duckdb::{self, DuckDb};
+use crate::peers::sql::{DUCKDB, SqlPeer};
 use lab_core::error::BenchError;
 use lab_core::row::{Row, Value};
 use lab_core::run::{Comparison, Runner, Sample, Side};
@@ -91,7 +91,7 @@ fn run(args: &JoinArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let entries = entries(args)?;
     let mut peer = match args.no_peers {
         true => None,
-        false => duckdb::start_or_say("join", METRIC, "ns", runner),
+        false => DUCKDB.start_or_say("join", METRIC, "ns", runner),
     };
     for entry in &entries {
         run_entry(entry, &mut peer, runner)?;
@@ -122,7 +122,7 @@ fn entries(args: &JoinArgs) -> Result<Vec<Entry>, BenchError> {
     Ok(chosen)
 }
 
-fn run_entry(entry: &Entry, peer: &mut Option<DuckDb>, runner: &mut Runner<'_>) -> Result<(), BenchError> {
+fn run_entry(entry: &Entry, peer: &mut Option<SqlPeer>, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let tables = &entry.tables;
     let data = JoinData::generate(tables, SEED, runner.progress())?;
     if let Some(peer) = peer {
@@ -217,7 +217,7 @@ fn compare(
     tables: &Tables,
     data: &JoinData,
     case: &Case,
-    peer: Option<&mut DuckDb>,
+    peer: Option<&mut SqlPeer>,
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
     let threads = case.threads;
@@ -250,9 +250,9 @@ fn compare(
     let mut version = None;
     if let Some(peer) = peer {
         peer.set_threads(threads)?;
-        version = Some(("duckdb_version".to_string(), Value::from(peer.version())));
+        version = Some((DUCKDB.version_parameter.to_string(), Value::from(peer.version())));
         let peer = RefCell::new(peer);
-        sides.push(Side::new(duckdb::NAME, move || peer.borrow_mut().sample(&peer_query)).optional());
+        sides.push(Side::new(DUCKDB.name, move || peer.borrow_mut().sample(&peer_query)).optional());
     }
     let name = case.name(tables);
     let mut comparison = comparison(tables, case, &name, data.expected.clone(), sides);

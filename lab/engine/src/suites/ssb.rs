@@ -5,6 +5,7 @@
 
 use super::workload::streams::{Choice, Dashboard, Values};
 use super::workload::{Workload, scratch_files, text_of, workload_args};
+use crate::peers::sql::DUCKDB;
 use corun_workloads::ssb::{QUERIES, Ssb, order_by, recorded};
 use lab_core::suite::{Suite, all_cores};
 
@@ -89,6 +90,7 @@ fn workload() -> Workload {
         generate: Some(|scale_factor, partitions, threads, progress| {
             Ok(Ssb::new(scale_factor)?.dataset(partitions, threads, progress))
         }),
+        peers: &[&DUCKDB],
         files: |scale_factor, files, progress| {
             let data = Ssb::new(scale_factor)?;
             scratch_files(|folder| data.write_parquet(folder, files, all_cores(), progress))

@@ -5,6 +5,7 @@
 
 use super::workload::streams::{Choice, Dashboard, Values};
 use super::workload::{self, Files, Source, Workload, WorkloadArgs};
+use crate::peers::sql::DUCKDB;
 use clap::Args;
 use corun_model::progress::Progress;
 use lab_core::error::BenchError;
@@ -113,6 +114,7 @@ impl SuiteArgs for TpcdsArgs {
             order_by: |_| &[],
             recorded: |_, _| None,
             generate: None,
+            peers: &[&DUCKDB],
             files,
         };
         workload::run(

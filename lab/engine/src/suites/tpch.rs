@@ -4,6 +4,7 @@
 //! measurement; the rest scan, aggregate, or join two tables.
 
 use super::workload::{Workload, scratch_files, text_of, workload_args};
+use crate::peers::sql::DUCKDB;
 use corun_workloads::tpch::{QUERIES, Tpch, order_by, recorded};
 use lab_core::suite::{Suite, all_cores};
 
@@ -24,6 +25,7 @@ fn workload() -> Workload {
         generate: Some(|scale_factor, partitions, threads, progress| {
             Ok(Tpch::new(scale_factor)?.dataset(partitions, threads, progress))
         }),
+        peers: &[&DUCKDB],
         files: |scale_factor, files, progress| {
             let data = Tpch::new(scale_factor)?;
             scratch_files(|folder| data.write_parquet(folder, files, all_cores(), progress))

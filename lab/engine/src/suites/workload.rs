@@ -1,5 +1,5 @@
 //! What the suites `ssb`, `tpch`, `tpcds` and `h2o` have in common: every query on corun and on DataFusion, interleaved, over the
-//! same tables, with peak memory, ratios and the A/A control; from files on DuckDB, too; at the end the geometric means.
+//! same tables, with peak memory, ratios and the A/A control; from files on other systems, too; at the end the geometric means.
 //!
 //! Order of calls: a suite fills a [`Workload`] and calls [`run`]. The expected answer is the recorded one at the scales
 //! that have one (see `answers_*.txt` beside the queries), elsewhere the answer of stock DataFusion, run once before,
@@ -23,7 +23,7 @@ use lab_core::run::{Comparison, Runner, Sample, Side};
 use lab_core::stats::{Spread, geometric_mean};
 use lab_core::suite::{Common, Rounds, Suite, Threads, all_cores};
 
-use crate::peers::duckdb;
+use crate::peers::sql::{self, DUCKDB, POLARS, System};
 use crate::query::{run_query, runtime, side};
 use engines::Engines;
 use streams::{Dashboard, Streams};
@@ -59,6 +59,8 @@ pub(super) struct Workload {
     pub(super) recorded: fn(f64, &str) -> Option<Recorded>,
     /// Generates the tables in memory, where that is one of the sources.
     pub(super) generate: Option<Generate>,
+    /// Other systems that run the queries from files.
+    pub(super) peers: &'static [&'static System],
     /// Makes the tables as files: scale factor, files a table.
     pub(super) files: fn(f64, usize, &dyn Progress) -> Result<Files, BenchError>,
 }
@@ -154,7 +156,7 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = positive, allow_negative_numbers = true)]
     pub clients: Vec<usize>,
 
-    /// Without DuckDB beside the runs from files.
+    /// Without other systems beside the runs from files.
     #[arg(long)]
     pub no_peers: bool,
 }
@@ -339,15 +341,17 @@ fn run_pass(
             side(CORUN, &runtime, &engines.corun, &sql, answer),
             side(DATAFUSION, &runtime, &engines.stock, &sql, answer),
         ];
-        if let Some(peer) = &engines.peer {
-            parameters.push(("duckdb_version".to_owned(), Value::from(peer.borrow().version())));
+        for peer in &engines.peers {
+            let system = peer.borrow().system();
+            let version = Value::from(peer.borrow().version());
+            parameters.push((system.version_parameter.to_owned(), version));
             let (reference, expected, sql) = (rows(&reference.batches), expected.clone(), sql.clone());
             sides.push(
-                Side::new(duckdb::NAME, move || {
+                Side::new(system.name, move || {
                     let answer = peer.borrow_mut().run(&sql)?;
                     Ok(Sample {
                         elapsed: answer.elapsed,
-                        answer: match duckdb::differs(&reference, &answer.rows) {
+                        answer: match sql::differs(&reference, &answer.rows) {
                             None => expected.clone(),
                             Some(difference) => difference,
                         },
@@ -403,7 +407,7 @@ fn recorded_ratios(common: &Common, case: &str) -> Vec<(String, f64)> {
 ///
 /// Only for complete passes: the mean of a selection says nothing about the workload.
 fn emit_means(pass: &Pass<'_>, gains: &[Gain<'_>], runner: &mut Runner<'_>) {
-    for versus in [DATAFUSION, duckdb::NAME] {
+    for versus in [DATAFUSION, DUCKDB.name, POLARS.name] {
         let gains: Vec<&Gain<'_>> = gains.iter().filter(|gain| gain.versus == versus).collect();
         if gains.len() != pass.workload.queries.len() {
             continue;

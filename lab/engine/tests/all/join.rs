@@ -9,7 +9,7 @@ use lab_core::suite::{Common, Threads, run};
 use lab_engine::join::case::Tables;
 use lab_engine::join::data::{JoinData, sql};
 use lab_engine::join::keys::KeyKind;
-use lab_engine::peers::duckdb::DuckDb;
+use lab_engine::peers::sql::{DUCKDB, SqlPeer};
 use lab_engine::query::{run_query, runtime};
 use lab_engine::suites::join::{CORUN, DATAFUSION, FORCED_HASH, JoinArgs, engine, sum_text};
 
@@ -119,7 +119,7 @@ fn no_peer_gives_one_unavailable_row_or_measured_ones() {
         .filter(|row| row.engine() == "duckdb" && row.metric == "ns_per_probe_row")
         .collect();
     assert_eq!(duckdb.len(), 1);
-    match DuckDb::start() {
+    match SqlPeer::start(&DUCKDB) {
         Ok(_) => assert_eq!(
             (duckdb[0].label, duckdb[0].answer_ok),
             (Label::Measured, Some(true))
@@ -154,7 +154,7 @@ fn equal_sizes_build_on_b() {
         let output = run_query(&runtime, &stock, &query).expect("an answer");
         assert_eq!(sum_text(&output), data.expected);
     }
-    if let Ok(mut duckdb) = DuckDb::start() {
+    if let Ok(mut duckdb) = SqlPeer::start(&DUCKDB) {
         duckdb
             .load("b", &data.build.schema, &data.build.batches)
             .expect("loaded");

@@ -15,12 +15,13 @@ use arrow::array::{ArrayRef, AsArray, FixedSizeBinaryArray, RecordBatch};
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema};
 use corun_exec::groups::{LocalGroups, Partitioned};
+use corun_model::operators::groups::Reductions;
 use datafusion::common::{exec_datafusion_err, resources_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
 use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, SpillMetrics, Time};
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, SpillMetrics, Time};
 use datafusion::physical_plan::spill::SpillManager;
 use futures::StreamExt;
 use std::sync::Arc;
@@ -130,6 +131,7 @@ struct Grouping {
     spec: Arc<Spec>,
     groups: LocalGroups,
     texts: Known,
+    reductions: Reductions,
     reservation: MemoryReservation,
     files: Vec<Spilled>,
     /// So many files of one level are united.
@@ -137,6 +139,8 @@ struct Grouping {
     null_groups: Vec<Vec<u64>>,
     spills: SpillManager,
     time: Time,
+    /// How many times reducing the records has halved them.
+    reduced: Count,
 }
 
 impl Grouping {
@@ -161,12 +165,14 @@ impl Grouping {
             groups: spec.local_groups()?,
             texts: Known::new(Arc::clone(&spec.texts)),
             spec,
+            reductions: Reductions::default(),
             reservation,
             files: Vec::new(),
             files_max,
             null_groups: Vec::new(),
             spills,
             time: MetricBuilder::new(metrics).subset_time("group_time", input),
+            reduced: MetricBuilder::new(metrics).counter("reductions", input),
         })
     }
 
@@ -225,11 +231,29 @@ impl Grouping {
         let valid = keys.valid.as_ref().map(validity);
         self.groups
             .push(&words, valid, &evaluated.arguments())
-            .map_err(no_memory)
+            .map_err(no_memory)?;
+        if self.reductions.are_due(self.groups.record_bytes()) {
+            self.reduce()?;
+        }
+        Ok(())
     }
 
-    /// Reserves what so many rows may take, after writing what there is to a file if need be. Gives the pool's refusal if there is no room
-    /// all the same.
+    /// Reduces the records to one a group, where there is memory for doing so. Gives the memory back, and says whether that is half of them
+    /// or more.
+    fn reduce(&mut self) -> Result<bool> {
+        let needed = self.groups.bytes() + self.groups.bytes_to_reduce() + self.texts.bytes();
+        if self.reservation.size() < needed && self.reservation.try_resize(needed).is_err() {
+            return Ok(false);
+        }
+        let halved = self.groups.reduce().map_err(no_memory)?;
+        self.reductions.left(self.groups.record_bytes());
+        self.reservation.resize(self.groups.bytes() + self.texts.bytes());
+        self.reduced.add(usize::from(halved));
+        Ok(halved)
+    }
+
+    /// Reserves what so many rows may take, after reducing what there is, or writing it to a file, if need be. Gives the pool's refusal if
+    /// there is no room all the same.
     ///
     /// # Errors
     /// A file that cannot be written; the records are lost then.
@@ -249,7 +273,12 @@ impl Grouping {
         if self.groups.rows() < SPILLED_ROWS_MIN {
             return Ok(Some(refused));
         }
+        let reduced = self.reductions.may_help(self.groups.record_bytes()) && self.reduce()?;
+        if reduced && self.reservation.try_resize(wanted(&self.groups)).is_ok() {
+            return Ok(None);
+        }
         self.spill()?;
+        self.reductions = Reductions::default();
         Ok(self.reservation.try_resize(wanted(&self.groups)).err())
     }
 

@@ -4,7 +4,7 @@
 use super::Spec;
 use super::collect::{Collected, Reader, no_memory};
 use arrow::array::RecordBatch;
-use corun_exec::groups::{Groups, Layout, merge};
+use corun_exec::groups::{Groups, Layout, merge, merge_bytes_max};
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::metrics::{BaselineMetrics, RecordOutput, Time};
@@ -36,12 +36,6 @@ impl Partitions {
             reader: collected.read(layout.record_words() * size_of::<u64>())?,
         })))
     }
-}
-
-/// Bytes that merging so many records takes, them included: all may be groups, in a table that has just grown.
-fn bytes_max(layout: &Layout, records: usize) -> usize {
-    let record = layout.record_words() * size_of::<u64>();
-    records * (4 * record + 24)
 }
 
 /// Groups that are being given.
@@ -122,7 +116,7 @@ impl Merging {
                 };
                 let mut records = 0;
                 loop {
-                    match self.reservation.try_grow(bytes_max(layout, next)) {
+                    match self.reservation.try_grow(merge_bytes_max(layout, next)) {
                         Err(refused) if records == 0 => return Err(refused),
                         Err(_) => break,
                         Ok(()) => {}

@@ -1,7 +1,7 @@
 //! Engines over the tables of a workload.
 
 use super::{Pass, Source, WorkloadArgs};
-use crate::peers::duckdb::{self, DuckDb};
+use crate::peers::sql::SqlPeer;
 use crate::query::{run_query, runtime};
 use corun_datafusion::{Engine, EngineOptions, Joins};
 use corun_workloads::dataset::{Dataset, DatasetError};
@@ -58,8 +58,8 @@ pub(in crate::suites) fn scratch_files(
 pub(super) struct Engines {
     pub(super) corun: Engine,
     pub(super) stock: Engine,
-    /// Over files, where it is here.
-    pub(super) peer: Option<RefCell<DuckDb>>,
+    /// Over files, those that are here.
+    pub(super) peers: Vec<RefCell<SqlPeer>>,
     _scratch: Option<TempDir>,
 }
 
@@ -85,20 +85,22 @@ impl Engines {
                 "SET corun.keep_columns = 'auto'",
             )?;
         }
-        if !args.no_peers {
-            engines.peer =
-                duckdb::start_or_say(pass.workload.suite.name(), "ms", "ms", runner).map(RefCell::new);
-        }
-        if let Some(peer) = &engines.peer {
-            peer.borrow_mut().set_threads(pass.partitions)?;
-        }
         let runtime = runtime(pass.partitions)?;
         files.register(&runtime, &engines.corun)?;
         files.register(&runtime, &engines.stock)?;
-        if let Some(peer) = &engines.peer {
+        let systems = match args.no_peers {
+            true => &[],
+            false => pass.workload.peers,
+        };
+        for system in systems {
+            let Some(mut peer) = system.start_or_say(pass.workload.suite.name(), "ms", "ms", runner) else {
+                continue;
+            };
+            peer.set_threads(pass.partitions)?;
             for (name, path) in files.tables()? {
-                peer.borrow_mut().view(&name, &path)?;
+                peer.view(&name, &path)?;
             }
+            engines.peers.push(RefCell::new(peer));
         }
         engines._scratch = files.scratch;
         Ok(engines)
@@ -108,7 +110,7 @@ impl Engines {
         Ok(Engines {
             corun: engine(Joins::Corun, partitions, false)?,
             stock: engine(Joins::Stock, partitions, false)?,
-            peer: None,
+            peers: Vec::new(),
             _scratch: None,
         })
     }

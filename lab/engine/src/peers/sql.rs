@@ -1,10 +1,10 @@
-//! DuckDB as a peer: its own Python package in its own process, driven over standard input and output.
+//! Systems that answer SQL, as peers: their own Python packages in a process of their own, driven over standard input and output.
 //!
-//! Order of calls: [`DuckDb::start`], [`DuckDb::set_threads`], [`DuckDb::load`] once a table, then [`DuckDb::run`] as often as
-//! the interleaving asks. Tables travel as Parquet files and live in DuckDB's memory, as ours live in ours. Time is taken
+//! Order of calls: [`SqlPeer::start`], [`SqlPeer::set_threads`], tables by [`SqlPeer::load`] or [`SqlPeer::view`], then [`SqlPeer::run`] as often as
+//! the interleaving asks. Tables travel as Parquet files; loaded ones live in the peer's memory, as ours live in ours. Time is taken
 //! inside the driver around execute and fetch, so neither the pipe nor JSON is in it.
 //!
-//! Linking DuckDB's library instead would put a C++ build into every build of corun, and its allocator into our process.
+//! Linking a peer's library instead would put another build into every build of corun, and its allocator into our process.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,17 +22,39 @@ use lab_core::error::BenchError;
 use lab_core::row::Row;
 use lab_core::run::{Runner, Sample};
 
-/// The peer's name in rows.
-pub const NAME: &str = "duckdb";
-/// How to get it, for people.
+/// How to get them, for people.
 pub const HOW_TO_GET: &str = "scripts/bootstrap --peers installs it below target/peers";
 
-const DRIVER: &str = include_str!("duckdb_driver.py");
+/// A system that answers SQL.
+#[derive(Debug)]
+pub struct System {
+    /// Its name in rows, and of its Python package.
+    pub name: &'static str,
+    /// The parameter of rows that has its version.
+    pub version_parameter: &'static str,
+    driver: &'static str,
+}
+
+/// DuckDB, on tables in its memory or on files.
+pub const DUCKDB: System = System {
+    name: "duckdb",
+    version_parameter: "duckdb_version",
+    driver: concat!(include_str!("duckdb_driver.py"), include_str!("sql_driver.py")),
+};
+
+/// Polars, on files.
+pub const POLARS: System = System {
+    name: "polars",
+    version_parameter: "polars_version",
+    driver: concat!(include_str!("polars_driver.py"), include_str!("sql_driver.py")),
+};
+
 /// Longest wait for one reply: far above the slowest join of the suites, so that a hung peer ends.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A running DuckDB.
-pub struct DuckDb {
+/// A running peer.
+pub struct SqlPeer {
+    system: &'static System,
     process: LineProcess,
     scratch: tempfile::TempDir,
     version: String,
@@ -47,13 +69,6 @@ pub struct PeerAnswer {
     pub rows: Vec<Vec<String>>,
 }
 
-fn failed(reason: impl Into<String>) -> BenchError {
-    BenchError::Peer {
-        peer: NAME,
-        reason: reason.into(),
-    }
-}
-
 /// Python interpreters that may have the package, the most specific first.
 fn candidates() -> Vec<PathBuf> {
     let mut candidates = lab_core::peers::places("python3");
@@ -61,9 +76,9 @@ fn candidates() -> Vec<PathBuf> {
     candidates
 }
 
-fn has_package(python: &Path) -> bool {
+fn has_package(python: &Path, package: &str) -> bool {
     Command::new(python)
-        .args(["-c", "import duckdb"])
+        .args(["-c", &format!("import {package}")])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -71,33 +86,73 @@ fn has_package(python: &Path) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-impl DuckDb {
-    /// Starts DuckDB.
+impl System {
+    fn failed(&self, reason: impl Into<String>) -> BenchError {
+        BenchError::Peer {
+            peer: self.name,
+            reason: reason.into(),
+        }
+    }
+
+    /// The system, or one row of `suite` in its metric that says why not.
+    pub fn start_or_say(
+        &'static self,
+        suite: &'static str,
+        metric: &'static str,
+        unit: &'static str,
+        runner: &mut Runner<'_>,
+    ) -> Option<SqlPeer> {
+        match SqlPeer::start(self) {
+            Ok(peer) => Some(peer),
+            Err(error) => {
+                let row = Row::unavailable(suite, "all", metric, unit, &error.to_string());
+                runner.emit(row.with("engine", self.name));
+                runner.progress().note(&error.to_string());
+                None
+            }
+        }
+    }
+}
+
+impl SqlPeer {
+    /// Starts a system.
     ///
     /// # Errors
-    /// When no Python with the `duckdb` package is found; the text says how to get it.
-    pub fn start() -> Result<DuckDb, BenchError> {
+    /// When no Python with its package is found; the text says how to get it.
+    pub fn start(system: &'static System) -> Result<SqlPeer, BenchError> {
         let python = candidates()
             .into_iter()
-            .find(|python| has_package(python))
-            .ok_or_else(|| failed(format!("no Python with the duckdb package; {HOW_TO_GET}")))?;
+            .find(|python| has_package(python, system.name));
+        let missing = || {
+            system.failed(format!(
+                "no Python with the {} package; {HOW_TO_GET}",
+                system.name
+            ))
+        };
+        let python = python.ok_or_else(missing)?;
         let mut command = Command::new(&python);
-        command.args(["-c", DRIVER]);
+        command.args(["-c", system.driver]);
         let process = LineProcess::spawn(command, REPLY_TIMEOUT)
-            .map_err(|error| failed(format!("could not start {}: {error}", python.display())))?;
+            .map_err(|error| system.failed(format!("could not start {}: {error}", python.display())))?;
         let scratch = tempfile::tempdir()
             .map_err(|source| BenchError::io("could not make a temporary folder", source))?;
-        let mut duckdb = DuckDb {
+        let mut peer = SqlPeer {
+            system,
             process,
             scratch,
             version: String::new(),
         };
-        let hello = duckdb.request(&json!({"op": "hello"}))?;
-        duckdb.version = hello["version"].as_str().unwrap_or_default().to_string();
-        Ok(duckdb)
+        let hello = peer.request(&json!({"op": "hello"}))?;
+        peer.version = hello["version"].as_str().unwrap_or_default().to_string();
+        Ok(peer)
     }
 
-    /// DuckDB's version.
+    /// Which system it is.
+    pub fn system(&self) -> &'static System {
+        self.system
+    }
+
+    /// The system's version.
     pub fn version(&self) -> &str {
         &self.version
     }
@@ -107,13 +162,15 @@ impl DuckDb {
         let line = line
             .and_then(|()| self.process.line())
             .map_err(|none| match none {
-                NoLine::Timeout => failed(format!("no reply within {} s", REPLY_TIMEOUT.as_secs())),
-                NoLine::Ended => failed("it ended unexpectedly"),
+                NoLine::Timeout => self
+                    .system
+                    .failed(format!("no reply within {} s", REPLY_TIMEOUT.as_secs())),
+                NoLine::Ended => self.system.failed("it ended unexpectedly"),
             })?;
-        let reply: Value =
-            serde_json::from_str(&line).map_err(|error| failed(format!("unreadable reply: {error}")))?;
+        let reply: Value = serde_json::from_str(&line)
+            .map_err(|error| self.system.failed(format!("unreadable reply: {error}")))?;
         match reply["error"].as_str() {
-            Some(error) => Err(failed(error)),
+            Some(error) => Err(self.system.failed(error)),
             None => Ok(reply),
         }
     }
@@ -121,13 +178,13 @@ impl DuckDb {
     /// Threads for the queries to come.
     ///
     /// # Errors
-    /// When DuckDB refuses.
+    /// When the system refuses.
     pub fn set_threads(&mut self, threads: usize) -> Result<(), BenchError> {
         self.request(&json!({"op": "threads", "threads": threads}))
             .map(|_| ())
     }
 
-    /// Copies batches into an in-memory table of DuckDB, replacing one of the same name.
+    /// Copies batches into a table in the peer's memory, replacing one of the same name.
     ///
     /// # Errors
     /// When the file in between cannot be written or read, or rows went missing.
@@ -145,9 +202,9 @@ impl DuckDb {
         let loaded = reply?["rows"].as_u64();
         let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
         if loaded != Some(rows as u64) {
-            return Err(failed(format!(
-                "table {table} has {loaded:?} rows after loading {rows}"
-            )));
+            return Err(self
+                .system
+                .failed(format!("table {table} has {loaded:?} rows after loading {rows}")));
         }
         Ok(())
     }
@@ -155,7 +212,7 @@ impl DuckDb {
     /// Makes the Parquet files of a folder a table, which every query reads anew.
     ///
     /// # Errors
-    /// When DuckDB refuses.
+    /// When the system refuses.
     pub fn view(&mut self, table: &str, folder: &Path) -> Result<(), BenchError> {
         let files = folder.join("*.parquet");
         let view = json!({"op": "view", "table": table, "path": files.to_string_lossy()});
@@ -165,7 +222,7 @@ impl DuckDb {
     /// Drops a table if it is there.
     ///
     /// # Errors
-    /// When DuckDB refuses.
+    /// When the system refuses.
     pub fn drop_table(&mut self, table: &str) -> Result<(), BenchError> {
         self.request(&json!({"op": "drop", "table": table})).map(|_| ())
     }
@@ -173,12 +230,12 @@ impl DuckDb {
     /// Runs a query and fetches its answer.
     ///
     /// # Errors
-    /// DuckDB's own.
+    /// The system's own.
     pub fn run(&mut self, sql: &str) -> Result<PeerAnswer, BenchError> {
         let reply = self.request(&json!({"op": "run", "sql": sql}))?;
         let nanoseconds = reply["nanoseconds"]
             .as_u64()
-            .ok_or_else(|| failed("a reply without a time"))?;
+            .ok_or_else(|| self.system.failed("a reply without a time"))?;
         let cells = |row: &Value| -> Vec<String> {
             row.as_array()
                 .into_iter()
@@ -201,7 +258,7 @@ impl DuckDb {
     /// A query whose answer is one cell, as a sample for the runner.
     ///
     /// # Errors
-    /// DuckDB's own.
+    /// The system's own.
     pub fn sample(&mut self, sql: &str) -> Result<Sample, BenchError> {
         let answer = self.run(sql)?;
         let cell = answer
@@ -217,31 +274,13 @@ impl DuckDb {
         })
     }
 
-    /// DuckDB's plan of a query as text.
+    /// The system's plan of a query as text.
     ///
     /// # Errors
-    /// DuckDB's own.
+    /// The system's own.
     pub fn explain(&mut self, sql: &str) -> Result<String, BenchError> {
         let reply = self.request(&json!({"op": "explain", "sql": sql}))?;
         Ok(reply["text"].as_str().unwrap_or_default().to_string())
-    }
-}
-
-/// DuckDB, or one row of `suite` in its metric that says why not.
-pub fn start_or_say(
-    suite: &'static str,
-    metric: &'static str,
-    unit: &'static str,
-    runner: &mut Runner<'_>,
-) -> Option<DuckDb> {
-    match DuckDb::start() {
-        Ok(peer) => Some(peer),
-        Err(error) => {
-            let row = Row::unavailable(suite, "all", metric, unit, &error.to_string());
-            runner.emit(row.with("engine", NAME));
-            runner.progress().note(&error.to_string());
-            None
-        }
     }
 }
 
@@ -258,7 +297,7 @@ fn same_cell(ours: &str, theirs: &str) -> bool {
     }
 }
 
-/// How DuckDB's rows differ from ours, in any order; `None` if they do not.
+/// How a peer's rows differ from ours, in any order; `None` if they do not.
 pub fn differs(ours: &[Vec<String>], theirs: &[Vec<String>]) -> Option<String> {
     if ours.len() != theirs.len() {
         return Some(format!("{} rows instead of {}", theirs.len(), ours.len()));
