@@ -15,8 +15,10 @@
 
 mod ahead;
 pub(crate) mod align;
+mod blocks;
 pub(crate) mod build;
 mod collect;
+mod files;
 pub(crate) mod keys;
 pub(crate) mod lookup;
 pub(crate) mod output;
