@@ -9,6 +9,7 @@
 //!
 //! This is the only crate that names `datafusion`.
 
+mod again;
 mod aggregate;
 mod caches;
 mod calibration;

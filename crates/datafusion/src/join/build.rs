@@ -6,13 +6,15 @@
 //!                                                                          ┘
 //! ```
 //!
-//! When the table does not fit the memory pool, the batches are handed to the stock join instead ([`Build::Stock`]),
-//! which then either fits or reports the pool's error. This module does not probe.
+//! When input or table do not fit the memory pool, the input is given back ([`Build::TooLarge`]), for files. Where the join may not use files, the
+//! batches are handed to the stock join instead ([`Build::Stock`]), which then either fits or reports the pool's error. This module does not probe.
 
+use super::collect::{Collected, collect};
 use super::keys::{Encoded, KeyEncoder, is_integer_like};
 use super::lookup;
 use super::output::Columns;
-use crate::{CorunOptions, tasks};
+use crate::CorunOptions;
+use crate::again::again_in_parts;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::compute::concat;
@@ -20,18 +22,16 @@ use arrow::datatypes::{DataType, SchemaRef};
 use corun_exec::table::{BuildError, JoinTable, bytes_max, matches_bytes_max};
 use corun_exec::{Chunk, ScopedThreads, Serial, Visited, Workers};
 use corun_model::cache::reuse::Reuse;
-use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 use datafusion::common::{
     NullEquality, exec_datafusion_err, internal_datafusion_err, resources_datafusion_err,
 };
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_expr::{PhysicalExprRef, expressions::Column};
 use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use datafusion::physical_plan::metrics::{Count, Gauge, Time};
-use futures::StreamExt;
 use parking_lot::Mutex;
 use std::num::NonZero;
 use std::panic::AssertUnwindSafe;
@@ -42,6 +42,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 const INLINE_ROWS_MAX: usize = 64 << 10;
 
 /// What a build needs to know; the same for all partitions of a join.
+#[derive(Clone)]
 pub struct BuildSpec {
     /// Key expressions over the left schema.
     pub on_left: Vec<PhysicalExprRef>,
@@ -65,6 +66,10 @@ pub struct BuildSpec {
     pub threads: usize,
     /// The session's choices and cache sizes.
     pub corun: CorunOptions,
+    /// Whether the rows may go to files where there is no memory for them, or more than `bytes_max`.
+    pub may_spill: bool,
+    /// Bytes that rows and table may take.
+    pub bytes_max: usize,
     /// The filter to tell the probe side's scan about the keys, when somebody there reads it.
     pub dynamic: Option<Arc<lookup::FilterSink>>,
 }
@@ -135,6 +140,8 @@ pub enum Build {
     Table(Arc<BuildSide>),
     /// The batches, for the stock join.
     Stock(Vec<RecordBatch>),
+    /// The input from its beginning, for which there is no memory.
+    TooLarge(Vec<SendableRecordBatchStream>),
 }
 
 /// Collects the left input and builds its table.
@@ -147,7 +154,11 @@ pub async fn build(
     pool: Arc<dyn MemoryPool>,
     metrics: BuildMetrics,
 ) -> Result<Build> {
-    let (batches, reservation) = collect(streams, &pool, &metrics).await?;
+    let (batches, reservation) = match collect(streams, &pool, spec.bytes_max, &metrics).await? {
+        Collected::All(batches, reservation) => (batches, reservation),
+        Collected::TooLarge(inputs, _) if spec.may_spill => return Ok(Build::TooLarge(inputs)),
+        Collected::TooLarge(_, refused) => return Err(refused),
+    };
     let timer = metrics.time.clone();
     let cancel = CancelOnDrop::default();
     let flag = Arc::clone(&cancel.0);
@@ -198,44 +209,6 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Reads all streams at once, each in a task of its own; batches come out in partition order.
-async fn collect(
-    streams: Vec<SendableRecordBatchStream>,
-    pool: &Arc<dyn MemoryPool>,
-    metrics: &BuildMetrics,
-) -> Result<(Vec<RecordBatch>, MemoryReservation)> {
-    let reservation = MemoryConsumer::new("CorunJoinInput").register(pool);
-    let total = Arc::new((reservation, Mutex::new(RecordBatchMemoryCounter::new())));
-    let reading = streams
-        .into_iter()
-        .map(|stream| drain(stream, Arc::clone(&total), metrics.clone()));
-    let parts = tasks::all(reading).await?;
-    let (reservation, _) =
-        Arc::into_inner(total).ok_or_else(|| internal_datafusion_err!("a build task outlived the build"))?;
-    Ok((parts.into_iter().flatten().collect(), reservation))
-}
-
-async fn drain(
-    mut stream: SendableRecordBatchStream,
-    total: Arc<(MemoryReservation, Mutex<RecordBatchMemoryCounter>)>,
-    metrics: BuildMetrics,
-) -> Result<Vec<RecordBatch>> {
-    let mut batches = Vec::new();
-    while let Some(batch) = stream.next().await {
-        let batch = batch?;
-        if batch.num_rows() == 0 {
-            continue;
-        }
-        let bytes = total.1.lock().count_batch(&batch);
-        total.0.try_grow(bytes)?;
-        metrics.bytes.add(bytes);
-        metrics.batches.add(1);
-        metrics.rows.add(batch.num_rows());
-        batches.push(batch);
-    }
-    Ok(batches)
-}
-
 /// Everything after the input has arrived.
 fn finish(
     spec: &BuildSpec,
@@ -245,8 +218,17 @@ fn finish(
     cancel: &AtomicBool,
 ) -> Result<Build> {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let input_bytes = reservation.size();
+    let too_large = |batches: Vec<RecordBatch>, reservation: MemoryReservation| {
+        if !spec.may_spill {
+            return Build::Stock(batches);
+        }
+        reservation.resize(input_bytes);
+        metrics.bytes.sub(input_bytes);
+        Build::TooLarge(again_in_parts(&spec.schema, &batches, reservation, spec.threads))
+    };
     if rows > corun_exec::table::ROW_MAX as usize {
-        return Ok(Build::Stock(batches));
+        return Ok(too_large(batches, reservation));
     }
     let key_batches = batches
         .iter()
@@ -277,16 +259,15 @@ fn finish(
     let table_bytes =
         bytes_max(rows, threads.threads(), &options) + code_bytes + visited_bytes + matches_bytes;
     let copied_bytes = copied_bytes(spec, &batches, &key_batches, verified);
-    let input_bytes = reservation.size();
     let building = table_bytes + copied_bytes;
-    if rows > 0 && reservation.try_grow(building).is_err() {
+    let too_many = input_bytes.saturating_add(building) > spec.bytes_max;
+    if rows > 0 && (too_many || reservation.try_grow(building).is_err()) {
         tracing::info!(
             rows,
             bytes = building,
-            "a join table does not fit the memory pool: the stock join takes over"
+            "a join table does not fit the memory pool"
         );
-        reservation.free();
-        return Ok(Build::Stock(batches));
+        return Ok(too_large(batches, reservation));
     }
     let encoded = encode(&keys, &key_batches, threads)?;
     let mut first_row = 0u32;
@@ -310,8 +291,7 @@ fn finish(
     let mut table = match built {
         Ok(table) => table,
         Err(BuildError::OutOfMemory(_) | BuildError::TooManyRows { .. }) => {
-            reservation.free();
-            return Ok(Build::Stock(batches));
+            return Ok(too_large(batches, reservation));
         }
         Err(error @ BuildError::Cancelled) => return Err(DataFusionError::Execution(error.to_string())),
         Err(error) => return Err(resources_datafusion_err!("{error}")),

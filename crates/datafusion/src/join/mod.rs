@@ -10,14 +10,19 @@
 //! *Shared* builds (the usual case) need no repartitioning of either input: all left partitions go into one table that
 //! all right partitions probe. *Partitioned* builds keep DataFusion's hash partitioning, one table a partition, where an
 //! operator above relies on it or the left side is emitted at the end. The node keeps the stock join it replaces: for
-//! its schema, properties and statistics, and to run it when a table does not fit the memory pool.
+//! its schema, properties and statistics. Where a table does not fit the memory pool, both sides go to files ([`spilled`]), or, where the order of
+//! rows matters, the stock join runs.
 
 mod ahead;
 pub(crate) mod align;
+mod blocks;
 pub(crate) mod build;
+mod collect;
+mod files;
 pub(crate) mod keys;
 pub(crate) mod lookup;
 pub(crate) mod output;
+mod spilled;
 pub(crate) mod stream;
 pub(crate) mod verify;
 
@@ -37,6 +42,7 @@ use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, build_join_schema};
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::limit::LimitStream;
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
 };
@@ -44,11 +50,12 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{
     ChildStats, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
-    InputDistributionRequirements, PlanProperties, Statistics, StatisticsArgs,
+    InputDistributionRequirements, Partitioning, PlanProperties, Statistics, StatisticsArgs,
 };
 use futures::future::{BoxFuture, FutureExt, Shared};
 use futures::{StreamExt, TryStreamExt};
 use output::Assembler;
+use spilled::SpilledJoin;
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -70,6 +77,8 @@ pub enum BuildMode {
 #[derive(Clone)]
 enum Ready {
     Table(Arc<build::BuildSide>),
+    /// Both sides in files.
+    Spilled(Arc<SpilledJoin>),
     /// The stock join, over the build side's batches; its partition when that is not the stream's own.
     Stock(Arc<dyn ExecutionPlan>, Option<usize>),
 }
@@ -208,6 +217,7 @@ impl CorunJoinExec {
         let config = context.session_config().options();
         let needed = self.needed();
         let probes = join.right().output_partitioning().partition_count();
+        let (corun, may_spill) = (CorunOptions::of(config), self.may_spill(context)?);
         Ok(BuildSpec {
             on_left: self.on_left(),
             schema: self.left.schema(),
@@ -221,10 +231,43 @@ impl CorunJoinExec {
                 BuildMode::Shared => config.execution.target_partitions,
                 BuildMode::Partitioned => 1,
             },
-            corun: CorunOptions::of(config),
+            bytes_max: match corun.join_memory_bytes {
+                bytes if bytes > 0 && may_spill => bytes,
+                _ => usize::MAX,
+            },
+            corun,
+            may_spill,
             asks_matches: self.asks_matches(),
             dynamic: self.filter_sink(config)?,
         })
+    }
+
+    /// Whether both sides may go to files: a `NOT IN` has to know whether any key of the right side is NULL, and rows of files come in no order.
+    fn may_spill(&self, context: &TaskContext) -> Result<bool> {
+        let (left, right) = (self.left.schema(), self.stock.right().schema());
+        for (left_key, right_key) in self.stock.on() {
+            if left_key.data_type(&left)? != right_key.data_type(&right)? {
+                return Ok(false);
+            }
+        }
+        let ordered = self.properties().output_ordering().is_some();
+        let files = context.runtime_env().disk_manager.tmp_files_enabled();
+        Ok(!self.stock.null_aware && !ordered && files)
+    }
+
+    /// What a join of files needs to know.
+    fn spilled_spec(&self, build: &BuildSpec, context: &Arc<TaskContext>) -> spilled::Spec {
+        let partitioning = self.properties().output_partitioning();
+        spilled::Spec {
+            stock: Arc::clone(&self.stock),
+            build: build.clone(),
+            probe: Arc::new(self.probe_spec(context.session_config().batch_size())),
+            metrics: self.metrics.clone(),
+            context: Arc::clone(context),
+            by_partition: self.mode == BuildMode::Shared
+                && partitioning.partition_count() > 1
+                && matches!(partitioning, Partitioning::Hash(..)),
+        }
     }
 
     /// Tables that are built.
@@ -287,6 +330,11 @@ impl CorunJoinExec {
         let shared = self.mode == BuildMode::Shared;
         let (stock, left_schema) = (Arc::clone(&self.stock), self.left.schema());
         let kinds = self.metrics.clone();
+        let spilled = self.spilled_spec(&spec, context);
+        let rights = match self.mode {
+            BuildMode::Shared => 0..stock.right().output_partitioning().partition_count(),
+            BuildMode::Partitioned => partition..partition + 1,
+        };
         let (tells, right, context) = (self.tells(), Arc::clone(stock.right()), Arc::clone(context));
         let side_by_side = shared && context.session_config().target_partitions() > 1;
         let build = async move {
@@ -303,6 +351,10 @@ impl CorunJoinExec {
                         MetricBuilder::new(&kinds).counter(name, partition).add(1);
                     }
                     Ok(Ready::Table(side))
+                }
+                Build::TooLarge(inputs) => {
+                    let spilled = SpilledJoin::new(spilled, inputs, rights).await?;
+                    Ok(Ready::Spilled(Arc::new(spilled)))
                 }
                 Build::Stock(batches) => {
                     MetricBuilder::new(&kinds)
@@ -538,7 +590,7 @@ impl ExecutionPlan for CorunJoinExec {
             rows: MetricBuilder::new(&self.metrics).counter("input_rows", partition),
         };
         let right = Arc::clone(right);
-        let (fetch, feeds) = (self.stock.fetch(), self.feeds);
+        let (fetch, feeds, schema) = (self.stock.fetch(), self.feeds, self.schema());
         let stream = futures::stream::once(async move {
             let built = build.await.map_err(DataFusionError::Shared)?;
             make_woken_streams_stealable();
@@ -550,10 +602,14 @@ impl ExecutionPlan for CorunJoinExec {
                     };
                     let input = right.execute(partition, context)?;
                     let prober = Prober::new(spec, side, input, fetch, metrics);
-                    let batches = futures::stream::try_unfold(prober, |mut prober| async move {
-                        Ok(prober.next().await?.map(|batch| (batch, prober)))
-                    });
-                    Ok::<_, DataFusionError>(batches.left_stream())
+                    Ok::<_, DataFusionError>(prober.batches().left_stream())
+                }
+                Ready::Spilled(spilled) => {
+                    let rows = RecordBatchStreamAdapter::new(schema, spilled.rows(partition, metrics));
+                    let none = BaselineMetrics::new(&ExecutionPlanMetricsSet::new(), partition);
+                    let limited = LimitStream::new(Box::pin(rows), 0, fetch, none);
+                    let limited: SendableRecordBatchStream = Box::pin(limited);
+                    Ok(limited.right_stream())
                 }
                 Ready::Stock(plan, at) => Ok(plan.execute(at.unwrap_or(partition), context)?.right_stream()),
             }

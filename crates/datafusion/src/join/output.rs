@@ -53,6 +53,7 @@ pub struct Columns<'a> {
 }
 
 /// Assembles batches of one schema from both sides.
+#[derive(Clone)]
 pub struct Assembler {
     /// Output schema.
     pub schema: SchemaRef,

@@ -15,6 +15,7 @@ use super::output::{Assembler, Rows};
 use super::verify::{retain_equal, retain_true};
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::SchemaRef;
 use corun_exec::table::{Pairs, ProbeCursor};
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::error::Result;
@@ -22,9 +23,9 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use datafusion::physical_plan::coalesce::{LimitedBatchCoalescer, PushBatchStatus};
-use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, RecordOutput, Time};
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -47,7 +48,23 @@ pub struct ProbeSpec {
     pub batch_size: usize,
 }
 
+impl ProbeSpec {
+    /// The same keys and condition for another join type, with other output columns.
+    pub fn with(&self, join_type: JoinType, schema: SchemaRef, sources: Vec<ColumnIndex>) -> ProbeSpec {
+        ProbeSpec {
+            join_type,
+            on_right: self.on_right.clone(),
+            filter: self.filter.clone(),
+            assembler: Assembler { schema, sources },
+            filter_assembler: self.filter_assembler.clone(),
+            null_aware: self.null_aware,
+            batch_size: self.batch_size,
+        }
+    }
+}
+
 /// Metrics of the probe phase.
+#[derive(Clone)]
 pub struct ProbeMetrics {
     /// Rows out, elapsed time.
     pub baseline: BaselineMetrics,
@@ -138,6 +155,13 @@ impl Prober {
                 self.timed(Prober::emit_rest)?;
             }
         }
+    }
+
+    /// The output batches.
+    pub fn batches(self) -> impl Stream<Item = Result<RecordBatch>> + Send {
+        futures::stream::try_unfold(self, |mut prober| async move {
+            Ok(prober.next().await?.map(|batch| (batch, prober)))
+        })
     }
 
     fn timed(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {

@@ -117,6 +117,60 @@ async fn every_join_type_key_and_layout() {
     }
 }
 
+/// Whose pairs fit, whose pairs are split again, and of which only a batch's rows are let in.
+const JOIN_BYTES: [&str; 3] = ["20000", "1000", "1"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_of_files_are_those_of_memory() {
+    let (a, b) = (table("a", 700, 200, 3, 1), table("b", 400, 150, 2, 2));
+    let tables = [("a", &a), ("b", &b)];
+    let sql: Vec<String> = KEYS.iter().flat_map(|on| statements(on)).collect();
+    for layout in [COLLECTED, PARTITIONED, KEEP_PARTITIONS] {
+        for bytes in JOIN_BYTES {
+            let settings = [layout, &[("corun.join_memory_bytes", bytes)]].concat();
+            compare(&settings, 2, 64, &tables, &sql).await;
+        }
+    }
+    let (same_a, same_b) = (table("a", 150, 1, 1, 8), table("b", 300, 1, 2, 7));
+    let (no_a, no_b) = (table("a", 0, 5, 1, 9), table("b", 0, 5, 1, 6));
+    let few = [("corun.join_memory_bytes", "1")];
+    for (a, b) in [(&a, &same_b), (&same_a, &b), (&same_a, &same_b), (&a, &no_b), (&no_a, &b)] {
+        compare(&few, 3, 32, &[("a", a), ("b", b)], &sql).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pairs_of_files_are_split_until_they_fit_or_go_in_blocks() {
+    let (a, b) = (table("a", 30_000, 5000, 2, 15), table("b", 20_000, 5000, 2, 16));
+    let same = table("b", 20_000, 1, 2, 17);
+    let sql = "select count(*), sum(a_id + b_id) from b join a on a_n = b_n";
+    for (b, bytes, spills, in_blocks) in [
+        (&b, "0", false, false),
+        (&b, "1000000", true, false),
+        (&b, "50000", true, false),
+        (&same, "200000", true, true),
+    ] {
+        let tables = [("a", &a), ("b", b)];
+        let stock = engine(Joins::Stock, 2, 256, &[], &tables);
+        let expected = lines(&stock.query(sql).await.unwrap());
+        let settings = [("corun.join_memory_bytes", bytes), ("corun.join_build_side", "false")];
+        let corun = engine(Joins::Corun, 2, 256, &settings, &tables);
+        assert_eq!(lines(&corun.query(sql).await.unwrap()), expected, "{bytes}");
+        let plan = corun.explain(sql, true).await.unwrap();
+        let join = plan.lines().find(|line| line.contains("CorunJoinExec")).unwrap();
+        assert_eq!(join.contains("spilled_rows="), spills, "{bytes}: {join}");
+        assert_eq!(join.contains("left_blocks="), in_blocks, "{bytes}: {join}");
+        if spills {
+            corun
+                .query("set datafusion.runtime.max_temp_directory_size = '1K'")
+                .await
+                .unwrap();
+            let error = corun.query(sql).await.map(|output| output.num_rows()).unwrap_err();
+            assert!(error.to_string().contains("max_temp_directory_size"), "{error}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_of_one_row() {
     let (a, b) = (table("a", 60, 20, 2, 3), table("b", 50, 20, 2, 4));

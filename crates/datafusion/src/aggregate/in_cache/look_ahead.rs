@@ -5,6 +5,7 @@ use super::collect::no_memory;
 use super::functions::validity;
 use super::texts::Known;
 use super::{Spec, over};
+use crate::again::again;
 use crate::tasks;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -27,7 +28,6 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use tokio::sync::watch;
 
 /// First rows are kept where there is memory for so many times as many: whoever groups them needs the rest. Unmeasured.
@@ -106,18 +106,7 @@ impl FirstRows {
             });
         }
         self.reservation.resize(self.reservation.size() / ROOM);
-        let mut first = self.batches.into_iter();
-        // The memory is given back with the last of the first rows.
-        let mut reservation = Some(self.reservation);
-        let again = stream::poll_fn(move |_| {
-            let batch = first.next();
-            if batch.is_none() {
-                drop(reservation.take());
-            }
-            Poll::Ready(batch.map(Ok))
-        });
-        let input = RecordBatchStreamAdapter::new(schema, again.chain(input));
-        Ok(Box::pin(input))
+        Ok(again(schema, self.batches, self.reservation, input))
     }
 
     /// What the first rows tell; `None` where there are too few, or another input has told before.
