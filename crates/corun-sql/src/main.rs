@@ -2,14 +2,15 @@
 //! shown in the same three parts by [`corun_cli::failure`].
 
 mod cli;
+mod scratch;
 mod sql;
 
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::CommandFactory;
-use corun_exec::allocator::{self, HugeBlocks};
 use corun_cli::{arguments, documents, failure, out};
+use corun_exec::allocator::{self, HugeBlocks};
 
 #[global_allocator]
 static ALLOCATOR: HugeBlocks = HugeBlocks;
@@ -22,7 +23,11 @@ fn main() -> ExitCode {
     };
     out::start_logging(arguments.verbose);
     let result = match arguments.command {
-        cli::Command::Sql(args) => sql::run(*args),
+        cli::Command::Sql(args) => {
+            // Where none can be made, a query that needs files says why.
+            let _scratch = scratch::Scratch::begin().ok();
+            sql::run(*args)
+        }
         cli::Command::Documents(args) => documents::run(&args, cli::Arguments::command(), &[]),
     };
     failure::finish_explained(result, |error| {

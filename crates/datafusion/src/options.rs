@@ -20,8 +20,8 @@ extensions_options! {
         pub join_shared_build: bool, default = true
         /// Build on the clearly smaller input of an inner, semi or anti join where DataFusion has no statistics to tell.
         pub join_build_side: bool, default = true
-        /// Bytes that the rows and the table of one join's build side may take; more of them go to files, as where the memory pool has no room.
-        /// 0: as many as the pool gives.
+        /// Bytes that the rows and the table of one join's build side may take; more of them go to files.
+        /// 0: half of what the memory pool has free.
         pub join_memory_bytes: usize, default = 0
         /// Join in another order where that is estimated to leave far fewer rows between the joins.
         pub join_order: bool, default = true

@@ -79,7 +79,8 @@ unsafe impl GlobalAlloc for HugeBlocks {
         // SAFETY: the caller guarantees that `new_size`, rounded up to the alignment, fits.
         let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
         let (old_inner, new_inner) = (inner_layout(layout), inner_layout(new_layout));
-        if old_inner.align() == new_inner.align() && (new_size < HUGE_FROM_BYTES || new_size <= layout.size()) {
+        if old_inner.align() == new_inner.align() && (new_size < HUGE_FROM_BYTES || new_size <= layout.size())
+        {
             // SAFETY: the block came from mimalloc with `old_inner`, whose alignment stays.
             return unsafe { MiMalloc.realloc(block, old_inner, new_size) };
         }
@@ -146,7 +147,9 @@ impl GivingBack {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("giving-back".to_owned()).spawn(watch)?;
+        let thread = std::thread::Builder::new()
+            .name("giving-back".to_owned())
+            .spawn(watch)?;
         Ok(GivingBack {
             works: Some(works),
             thread: Some(thread),

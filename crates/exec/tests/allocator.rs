@@ -94,7 +94,11 @@ fn an_idle_program_gives_memory_back() {
         giving_back.work();
         let begin = Instant::now();
         while resident() > with_it - LARGE / 2 {
-            assert!(begin.elapsed() < Duration::from_secs(60), "{} of {with_it}", resident());
+            assert!(
+                begin.elapsed() < Duration::from_secs(60),
+                "{} of {with_it}",
+                resident()
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
     }

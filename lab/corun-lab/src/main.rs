@@ -22,8 +22,8 @@ mod simulate;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
-use corun_exec::allocator::{self, HugeBlocks};
 use corun_cli::{arguments, documents, failure, out};
+use corun_exec::allocator::{self, HugeBlocks};
 use corun_machine::memory::CountingAllocator;
 use lab_core::BenchError;
 

@@ -21,9 +21,9 @@ use tokio::runtime::Runtime;
 
 use super::session::{Next, Session};
 use super::statements::split;
-use corun_exec::allocator::GivingBack;
 use corun_cli::failure::{Report, is_broken_pipe};
 use corun_cli::out;
+use corun_exec::allocator::GivingBack;
 
 /// Lines kept in the history file.
 const HISTORY_LINES: usize = 2000;

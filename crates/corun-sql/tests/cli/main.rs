@@ -2,6 +2,7 @@
 
 #[path = "../../../corun/tests/program/mod.rs"]
 mod program;
+mod scratch;
 mod sql;
 mod store;
 

@@ -8,7 +8,6 @@
 
 use super::build::BuildSide;
 use super::files::Part;
-use super::output::Assembler;
 use super::spilled::{Pair, SpilledJoin};
 use super::stream::{ProbeMetrics, ProbeSpec, Prober};
 use arrow::array::RecordBatch;
@@ -16,6 +15,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::{JoinSide, JoinType, internal_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::ColumnIndex;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -78,7 +78,10 @@ impl Blocks {
             let unmet = self.right_rows(RightAnti, &side)?;
             self.unmet = self.join.right.write(unmet).await?;
         }
-        let asks_unmet = matches!(self.join.probe.join_type, Right | Full | RightSemi | RightAnti | RightMark);
+        let asks_unmet = matches!(
+            self.join.probe.join_type,
+            Right | Full | RightSemi | RightAnti | RightMark
+        );
         if let Some(side) = self.table().await? {
             let rows = self.of_block(&side)?;
             self.before = asks_unmet.then_some(side);
@@ -125,7 +128,9 @@ impl Blocks {
             Arc::new(join.probe.with(join_type, join.stock.schema(), sources))
         };
         match join.probe.join_type {
-            Inner | Left | LeftSemi | LeftAnti | LeftMark => Ok(self.probe(Arc::clone(&join.probe), side, all()?)),
+            Inner | Left | LeftSemi | LeftAnti | LeftMark => {
+                Ok(self.probe(Arc::clone(&join.probe), side, all()?))
+            }
             Right => Ok(self.probe(as_type(Inner), side, all()?)),
             Full => Ok(self.probe(as_type(Left), side, all()?)),
             RightSemi => Ok(self.probe(Arc::clone(&join.probe), side, join.right.read(&self.unmet)?)),

@@ -19,7 +19,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, SchemaRef};
-use corun_exec::table::{BuildError, JoinTable, bytes_max, matches_bytes_max};
+use corun_exec::table::{self, BuildError, JoinTable, matches_bytes_max};
 use corun_exec::{Chunk, ScopedThreads, Serial, Visited, Workers};
 use corun_model::cache::reuse::Reuse;
 use datafusion::common::{
@@ -27,7 +27,7 @@ use datafusion::common::{
 };
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_expr::{PhysicalExprRef, expressions::Column};
 use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
@@ -66,7 +66,7 @@ pub struct BuildSpec {
     pub threads: usize,
     /// The session's choices and cache sizes.
     pub corun: CorunOptions,
-    /// Whether the rows may go to files where there is no memory for them, or more than `bytes_max`.
+    /// Whether the rows may go to files where there is no memory for them, or they and the table take more than `bytes_max`.
     pub may_spill: bool,
     /// Bytes that rows and table may take.
     pub bytes_max: usize,
@@ -154,7 +154,11 @@ pub async fn build(
     pool: Arc<dyn MemoryPool>,
     metrics: BuildMetrics,
 ) -> Result<Build> {
-    let (batches, reservation) = match collect(streams, &pool, spec.bytes_max, &metrics).await? {
+    let bytes_max = match spec.may_spill {
+        true => spec.bytes_max.min(half_of_free(&pool)),
+        false => usize::MAX,
+    };
+    let (batches, reservation) = match collect(streams, &pool, bytes_max, &metrics).await? {
         Collected::All(batches, reservation) => (batches, reservation),
         Collected::TooLarge(inputs, _) if spec.may_spill => return Ok(Build::TooLarge(inputs)),
         Collected::TooLarge(_, refused) => return Err(refused),
@@ -165,7 +169,7 @@ pub async fn build(
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let work = move || {
         let _timer = timer.timer();
-        finish(&spec, batches, reservation, &metrics, &flag)
+        finish(&spec, batches, reservation, bytes_max, &metrics, &flag)
     };
     let done = if rows <= INLINE_ROWS_MAX {
         work()
@@ -209,11 +213,20 @@ impl Drop for CancelOnDrop {
     }
 }
 
+/// The operators above the join, and joins beside it, need memory, too.
+fn half_of_free(pool: &Arc<dyn MemoryPool>) -> usize {
+    match pool.memory_limit() {
+        MemoryLimit::Finite(bytes) => bytes.saturating_sub(pool.reserved()) / 2,
+        MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
+    }
+}
+
 /// Everything after the input has arrived.
 fn finish(
     spec: &BuildSpec,
     batches: Vec<RecordBatch>,
     reservation: MemoryReservation,
+    bytes_max: usize,
     metrics: &BuildMetrics,
     cancel: &AtomicBool,
 ) -> Result<Build> {
@@ -227,7 +240,7 @@ fn finish(
         metrics.bytes.sub(input_bytes);
         Build::TooLarge(again_in_parts(&spec.schema, &batches, reservation, spec.threads))
     };
-    if rows > corun_exec::table::ROW_MAX as usize {
+    if rows > table::ROW_MAX as usize {
         return Ok(too_large(batches, reservation));
     }
     let key_batches = batches
@@ -257,10 +270,10 @@ fn finish(
     let matches_bytes = matches_bytes_max(rows, &options);
     let verified = !keys.is_exact() || spec.null_aware;
     let table_bytes =
-        bytes_max(rows, threads.threads(), &options) + code_bytes + visited_bytes + matches_bytes;
+        table::bytes_max(rows, threads.threads(), &options) + code_bytes + visited_bytes + matches_bytes;
     let copied_bytes = copied_bytes(spec, &batches, &key_batches, verified);
     let building = table_bytes + copied_bytes;
-    let too_many = input_bytes.saturating_add(building) > spec.bytes_max;
+    let too_many = input_bytes.saturating_add(building) > bytes_max;
     if rows > 0 && (too_many || reservation.try_grow(building).is_err()) {
         tracing::info!(
             rows,

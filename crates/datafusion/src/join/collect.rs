@@ -4,8 +4,8 @@ use super::build::BuildMetrics;
 use crate::again::again;
 use crate::tasks;
 use arrow::array::RecordBatch;
-use datafusion::common::{internal_datafusion_err, resources_datafusion_err};
 use datafusion::common::utils::memory::RecordBatchMemoryCounter;
+use datafusion::common::{internal_datafusion_err, resources_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
@@ -35,7 +35,7 @@ impl Total {
     fn grow(&self, bytes: usize, bytes_max: usize) -> Result<()> {
         if bytes > bytes_max.saturating_sub(self.reservation.size()) {
             return Err(resources_datafusion_err!(
-                "a join may take {bytes_max} bytes (corun.join_memory_bytes)"
+                "a join's build side may take {bytes_max} bytes"
             ));
         }
         self.reservation.try_grow(bytes)

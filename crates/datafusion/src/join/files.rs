@@ -60,9 +60,15 @@ impl Files {
     ) -> Result<Vec<Part>> {
         let parts = (0..SPLIT).map(|_| Ok(Mutex::new(Writing::new(self)?)));
         let parts = Arc::new(parts.collect::<Result<Vec<_>>>()?);
-        let scattered = inputs
-            .into_iter()
-            .map(|input| scatter(input, on.to_vec(), Arc::clone(self.schema()), Arc::clone(&parts), level));
+        let scattered = inputs.into_iter().map(|input| {
+            scatter(
+                input,
+                on.to_vec(),
+                Arc::clone(self.schema()),
+                Arc::clone(&parts),
+                level,
+            )
+        });
         tasks::all(scattered).await?;
         parts.iter().map(|part| part.lock().finish()).collect()
     }

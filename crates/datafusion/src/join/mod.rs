@@ -55,8 +55,8 @@ use datafusion::physical_plan::{
 use futures::future::{BoxFuture, FutureExt, Shared};
 use futures::{StreamExt, TryStreamExt};
 use output::Assembler;
-use spilled::SpilledJoin;
 use parking_lot::Mutex;
+use spilled::SpilledJoin;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use stream::{ProbeMetrics, ProbeSpec, Prober};
@@ -232,8 +232,8 @@ impl CorunJoinExec {
                 BuildMode::Partitioned => 1,
             },
             bytes_max: match corun.join_memory_bytes {
-                bytes if bytes > 0 && may_spill => bytes,
-                _ => usize::MAX,
+                0 => usize::MAX,
+                bytes => bytes,
             },
             corun,
             may_spill,

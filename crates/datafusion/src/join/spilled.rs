@@ -19,9 +19,9 @@ use arrow::array::RecordBatch;
 use datafusion::common::{JoinType, resources_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, SpillMetrics};
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{TryStreamExt, stream};
 use parking_lot::Mutex;
@@ -73,8 +73,14 @@ impl Pair {
         use JoinType::*;
         match (self.left.rows, self.right.rows) {
             (0, 0) => true,
-            (0, _) => matches!(join_type, Inner | Left | LeftSemi | LeftAnti | LeftMark | RightSemi),
-            (_, 0) => matches!(join_type, Inner | Right | RightSemi | RightAnti | RightMark | LeftSemi),
+            (0, _) => matches!(
+                join_type,
+                Inner | Left | LeftSemi | LeftAnti | LeftMark | RightSemi
+            ),
+            (_, 0) => matches!(
+                join_type,
+                Inner | Right | RightSemi | RightAnti | RightMark | LeftSemi
+            ),
             _ => false,
         }
     }
@@ -109,7 +115,11 @@ impl SpilledJoin {
         let right = tasks::all(splits).await?;
         let pairs = right.into_iter().map(|right| {
             let pairs = left.iter().cloned().zip(right);
-            let pairs = pairs.map(|(left, right)| Pair { left, right, level: 1 });
+            let pairs = pairs.map(|(left, right)| Pair {
+                left,
+                right,
+                level: 1,
+            });
             Mutex::new(pairs.collect())
         });
         let build = BuildSpec {
@@ -121,7 +131,6 @@ impl SpilledJoin {
             pairs: pairs.collect(),
             build_few: Arc::new(BuildSpec {
                 may_spill: false,
-                bytes_max: usize::MAX,
                 ..build.clone()
             }),
             build: Arc::new(build),
@@ -188,7 +197,12 @@ impl SpilledJoin {
     ///
     /// # Errors
     /// There is no memory for rows that are at most a batch.
-    pub(super) async fn table(&self, left: &Part, rows: Range<usize>, output: usize) -> Result<Option<Arc<BuildSide>>> {
+    pub(super) async fn table(
+        &self,
+        left: &Part,
+        rows: Range<usize>,
+        output: usize,
+    ) -> Result<Option<Arc<BuildSide>>> {
         let spec = match rows.len() <= self.probe.batch_size {
             true => &self.build_few,
             false => &self.build,

@@ -428,9 +428,7 @@ impl Prober {
 }
 
 /// Output columns a join type takes from the left side besides those in `sources`; used by the node to plan copies.
-pub fn left_columns(
-    sources: &[datafusion::physical_plan::joins::utils::ColumnIndex],
-) -> impl Iterator<Item = usize> {
+pub fn left_columns(sources: &[ColumnIndex]) -> impl Iterator<Item = usize> {
     sources
         .iter()
         .filter(|source| source.side == JoinSide::Left)

@@ -3,7 +3,9 @@
 
 use crate::common::{Table, engine, lines, table};
 use corun_datafusion::{Engine, EngineOptions, Joins};
+use futures::StreamExt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const KEYS: &[&str] = &[
     "a_i = b_i",
@@ -134,7 +136,13 @@ async fn joins_of_files_are_those_of_memory() {
     let (same_a, same_b) = (table("a", 150, 1, 1, 8), table("b", 300, 1, 2, 7));
     let (no_a, no_b) = (table("a", 0, 5, 1, 9), table("b", 0, 5, 1, 6));
     let few = [("corun.join_memory_bytes", "1")];
-    for (a, b) in [(&a, &same_b), (&same_a, &b), (&same_a, &same_b), (&a, &no_b), (&no_a, &b)] {
+    for (a, b) in [
+        (&a, &same_b),
+        (&same_a, &b),
+        (&same_a, &same_b),
+        (&a, &no_b),
+        (&no_a, &b),
+    ] {
         compare(&few, 3, 32, &[("a", a), ("b", b)], &sql).await;
     }
 }
@@ -153,7 +161,10 @@ async fn pairs_of_files_are_split_until_they_fit_or_go_in_blocks() {
         let tables = [("a", &a), ("b", b)];
         let stock = engine(Joins::Stock, 2, 256, &[], &tables);
         let expected = lines(&stock.query(sql).await.unwrap());
-        let settings = [("corun.join_memory_bytes", bytes), ("corun.join_build_side", "false")];
+        let settings = [
+            ("corun.join_memory_bytes", bytes),
+            ("corun.join_build_side", "false"),
+        ];
         let corun = engine(Joins::Corun, 2, 256, &settings, &tables);
         assert_eq!(lines(&corun.query(sql).await.unwrap()), expected, "{bytes}");
         let plan = corun.explain(sql, true).await.unwrap();
@@ -165,10 +176,55 @@ async fn pairs_of_files_are_split_until_they_fit_or_go_in_blocks() {
                 .query("set datafusion.runtime.max_temp_directory_size = '1K'")
                 .await
                 .unwrap();
-            let error = corun.query(sql).await.map(|output| output.num_rows()).unwrap_err();
+            let error = corun
+                .query(sql)
+                .await
+                .map(|output| output.num_rows())
+                .unwrap_err();
             assert!(error.to_string().contains("max_temp_directory_size"), "{error}");
         }
     }
+}
+
+/// Dropping the rows of a join of files removes the files, whenever it happens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cancelled_joins_leave_no_files() {
+    let (a, b) = (table("a", 30_000, 5000, 2, 18), table("b", 20_000, 5000, 2, 19));
+    let folder = tempfile::tempdir().unwrap();
+    let settings = [("corun.join_memory_bytes", "50000")];
+    let corun = engine(Joins::Corun, 2, 256, &settings, &[("a", &a), ("b", &b)]);
+    let place = format!(
+        "set datafusion.runtime.temp_directory = '{}'",
+        folder.path().display()
+    );
+    corun.query(&place).await.unwrap();
+    let files = || {
+        let folders = folder.path().read_dir().unwrap();
+        let files = folders.flat_map(|folder| folder.unwrap().path().read_dir().unwrap());
+        files.count()
+    };
+    let mut met = 0;
+    for batches in [0, 1, 2, 50, usize::MAX] {
+        let (_, mut rows) = corun.stream("select * from b join a on a_n = b_n").await.unwrap();
+        for _ in 0..batches {
+            if rows.next().await.transpose().unwrap().is_none() {
+                break;
+            }
+            met = met.max(files());
+        }
+        drop(rows);
+        // Tasks end soon after their join.
+        let begin = Instant::now();
+        while files() > 0 {
+            assert!(
+                begin.elapsed() < Duration::from_secs(60),
+                "{} files are left",
+                files()
+            );
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    assert!(met > 1, "there were files");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,32 +6,38 @@
 //! which says that the engines agree, not that all are right.
 
 mod engines;
+mod means;
+mod pass;
 mod planning;
 pub(super) mod streams;
 
 pub(super) use engines::{Files, scratch_files};
+pub(super) use pass::Source;
 
 use clap::Args;
-use corun_cli::arguments::{positive, positive_number};
+use corun_cli::arguments::{byte_size, positive, positive_number};
 use corun_datafusion::QueryOutput;
 use corun_model::progress::Progress;
 use corun_workloads::answers::{Recorded, rows};
 use corun_workloads::dataset::{Dataset, DatasetError};
 use lab_core::error::BenchError;
-use lab_core::row::{Row, Value};
+use lab_core::row::Value;
 use lab_core::run::{Comparison, Runner, Sample, Side};
-use lab_core::stats::{Spread, geometric_mean};
 use lab_core::suite::{Common, Rounds, Suite, Threads, all_cores};
 
 use crate::peers::sql::{self, System};
 use crate::query::{run_query, runtime, side};
 use engines::Engines;
+use means::{emit_means, of_query, recorded_ratios};
+use pass::Pass;
 use streams::{Dashboard, Streams};
 
 /// The side whose ratios are published.
 const CORUN: &str = "corun";
 /// Stock DataFusion, the baseline of the A/A control.
 const DATAFUSION: &str = "datafusion";
+/// Stock DataFusion with sort-merge joins, the baseline where memory is limited: its hash joins need memory for a whole side.
+const SORT_MERGE: &str = "datafusion_sort_merge";
 
 /// Scale factor unless `--scale` says otherwise.
 const SCALE_FACTOR: f64 = 1.0;
@@ -72,67 +78,6 @@ pub(super) fn text_of(queries: &[(&str, &str)], name: &str) -> Result<String, Be
     text.ok_or_else(|| BenchError::Data(format!("there is no query {name}")))
 }
 
-/// Where an engine reads the tables from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
-    Memory,
-    /// Each query reads the files.
-    Parquet,
-    /// Columns that were read before are kept.
-    ParquetKept,
-}
-
-impl Source {
-    /// Memory alone, or files after it.
-    pub(super) fn of(full: bool) -> &'static [Source] {
-        match full {
-            true => &[Source::Memory, Source::Parquet, Source::ParquetKept],
-            false => &[Source::Memory],
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Source::Memory => "memory",
-            Source::Parquet => "parquet",
-            Source::ParquetKept => "parquet_kept",
-        }
-    }
-}
-
-/// What one pass over the queries needs.
-struct Pass<'a> {
-    workload: &'a Workload,
-    scale_factor: f64,
-    partitions: usize,
-    source: Source,
-}
-
-impl Pass<'_> {
-    fn cases(&self) -> impl Iterator<Item = String> {
-        self.workload.queries.iter().map(|query| self.case(query))
-    }
-
-    /// Name of the case of `query`: `q2.1_sf1_p2`, with `_parquet` at the end when read from files, `_parquet_kept` when read before.
-    fn case(&self, query: &str) -> String {
-        let suffix = match self.source {
-            Source::Memory => "",
-            Source::Parquet => "_parquet",
-            Source::ParquetKept => "_parquet_kept",
-        };
-        format!("{query}_sf{}_p{}{suffix}", self.scale_factor, self.partitions)
-    }
-
-    fn parameters(&self, query: &str) -> Vec<(String, Value)> {
-        vec![
-            ("query".to_owned(), Value::from(query)),
-            ("scale_factor".to_owned(), Value::from(self.scale_factor)),
-            ("partitions".to_owned(), Value::from(self.partitions)),
-            ("source".to_owned(), Value::from(self.source.name())),
-        ]
-    }
-}
-
 /// Arguments of `corun-lab bench ssb`, `tpch`, `tpcds` and `h2o`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct WorkloadArgs {
@@ -155,6 +100,11 @@ pub struct WorkloadArgs {
     /// Instead of one query at a time, so many clients at once, from Parquet files; repeatable.
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = positive, allow_negative_numbers = true)]
     pub clients: Vec<usize>,
+
+    /// From files alone, with so much memory for the joins, groups and sorts of a query, such as 512MiB, beside DataFusion's hash joins and its
+    /// sort-merge joins; repeatable.
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = byte_size, conflicts_with = "clients")]
+    pub memory: Vec<usize>,
 
     /// Without other systems beside the runs from files.
     #[arg(long)]
@@ -220,12 +170,21 @@ pub(super) fn run(
     if !args.clients.is_empty() {
         return run_streams(workload, scale_factor, &counts, args, runner);
     }
-    let passes = sources.iter().flat_map(|&source| {
+    let kinds: Vec<(Source, Option<usize>)> = match args.memory.is_empty() {
+        true => sources.iter().map(|&source| (source, None)).collect(),
+        false => args
+            .memory
+            .iter()
+            .map(|&bytes| (Source::Parquet, Some(bytes)))
+            .collect(),
+    };
+    let passes = kinds.iter().flat_map(|&(source, memory)| {
         let pass = move |&partitions| Pass {
             workload,
             scale_factor,
             partitions,
             source,
+            memory,
         };
         counts.iter().map(pass)
     });
@@ -279,6 +238,7 @@ fn run_streams(
         scale_factor,
         partitions,
         source: Source::Parquet,
+        memory: None,
     });
     let passes: Vec<Pass<'_>> = passes.collect();
     let cases = passes.iter().flat_map(|pass| {
@@ -321,7 +281,11 @@ fn run_pass(
         let sql = (workload.sql)(pass.scale_factor, query)?;
         let order_by = (workload.order_by)(query);
         let answer = move |output: &QueryOutput| fingerprint(output, order_by);
-        let reference = match run_query(&runtime, &engines.stock, &sql) {
+        let reference = match run_query(
+            &runtime,
+            engines.reference.as_ref().unwrap_or(&engines.stock),
+            &sql,
+        ) {
             Ok(output) => output,
             Err(error) => {
                 let suite = workload.suite.name();
@@ -337,10 +301,17 @@ fn run_pass(
         if pass.source == Source::ParquetKept {
             planning::emit_first(query, &sql, engines, pass, &runtime, runner)?;
         }
+        let stock = side(DATAFUSION, &runtime, &engines.stock, &sql, answer);
         let mut sides = vec![
             side(CORUN, &runtime, &engines.corun, &sql, answer),
-            side(DATAFUSION, &runtime, &engines.stock, &sql, answer),
+            match pass.memory {
+                None => stock,
+                // It may have too little.
+                Some(_) => stock.optional(),
+            },
         ];
+        let sort_merge = engines.sort_merge.as_ref();
+        sides.extend(sort_merge.map(|engine| side(SORT_MERGE, &runtime, engine, &sql, answer).optional()));
         for peer in &engines.peers {
             let system = peer.borrow().system();
             let version = Value::from(peer.borrow().version());
@@ -369,70 +340,19 @@ fn run_pass(
             unit: "ms",
             units_per_second: 1e3,
             subject: CORUN,
-            baseline: DATAFUSION,
+            baseline: pass.baseline(),
             expected,
             sides,
         });
         gains.extend(of_query(query, ratios));
-        let suite = workload.suite.name();
-        planning::emit(suite, &case, &sql, engines, &parameters, &runtime, runner)?;
+        if pass.memory.is_none() {
+            let suite = workload.suite.name();
+            planning::emit(suite, &case, &sql, engines, &parameters, &runtime, runner)?;
+        }
         runner.cases_are_finished();
     }
     emit_means(pass, &gains, runner);
     Ok(())
-}
-
-/// How many times as fast as some side corun ran a query.
-struct Gain<'q> {
-    versus: String,
-    query: &'q str,
-    ratio: f64,
-}
-
-fn of_query(query: &str, ratios: Vec<(String, f64)>) -> impl Iterator<Item = Gain<'_>> {
-    let gain = move |(versus, ratio)| Gain { versus, query, ratio };
-    ratios.into_iter().map(gain)
-}
-
-/// The ratios of a case that ran before.
-fn recorded_ratios(common: &Common, case: &str) -> Vec<(String, f64)> {
-    let rows = common.recorded.iter().filter(|row| row.case == case);
-    let ratios = rows.filter(|row| row.metric == "ratio" && row.parameter("control").is_none());
-    ratios
-        .filter_map(|row| Some((row.versus.clone()?, row.median()?)))
-        .collect()
-}
-
-/// Rows `geomean_all` and `geomean_join_heavy`, against each side: smallest, geometric mean (as `median`) and largest ratio.
-///
-/// Only for complete passes: the mean of a selection says nothing about the workload.
-fn emit_means(pass: &Pass<'_>, gains: &[Gain<'_>], runner: &mut Runner<'_>) {
-    let peers = pass.workload.peers.iter().map(|peer| peer.name);
-    for versus in std::iter::once(DATAFUSION).chain(peers) {
-        let gains: Vec<&Gain<'_>> = gains.iter().filter(|gain| gain.versus == versus).collect();
-        if gains.len() != pass.workload.queries.len() {
-            continue;
-        }
-        let is_heavy = |gain: &&&Gain<'_>| pass.workload.join_heavy.contains(&gain.query);
-        let all: Vec<f64> = gains.iter().map(|gain| gain.ratio).collect();
-        let joins: Vec<f64> = gains.iter().filter(is_heavy).map(|gain| gain.ratio).collect();
-        for (name, values) in [("geomean_all", all), ("geomean_join_heavy", joins)] {
-            let (Some(spread), Some(mean)) = (Spread::of(&values), geometric_mean(&values)) else {
-                continue;
-            };
-            let spread = Spread {
-                median: mean,
-                ..spread
-            };
-            let suite = pass.workload.suite.name();
-            let row = Row::measured(suite, &pass.case(name), "ratio", "x", spread, true)
-                .versus(versus)
-                .with("engine", CORUN)
-                .with_all(&pass.parameters(name))
-                .with("median_is", "geometric mean over queries");
-            runner.emit(row);
-        }
-    }
 }
 
 fn fingerprint(output: &QueryOutput, order_by: &[&str]) -> String {

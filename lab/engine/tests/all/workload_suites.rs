@@ -159,3 +159,26 @@ fn clients_at_once_get_right_answers() {
     let refused = suite::run(&tpch, &mut |_| {}, &Silent).unwrap_err();
     assert!(refused.is_usage(), "{refused}");
 }
+
+/// With memory for one batch of rows or so corun ends all the same; DataFusion's hash joins may not.
+#[test]
+fn little_memory_is_enough_for_corun() {
+    let args = TpchArgs {
+        workload: WorkloadArgs {
+            memory: vec![4 << 20],
+            ..quick_with(&[2], None)
+        },
+        ..TpchArgs::default()
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    let outcome = suite::run(&args, &mut |row| rows.push(row), &Silent).unwrap();
+    assert!(outcome.is_ok(), "{:?}", outcome.failures);
+    let of = |engine: &str| {
+        let engine = engine.to_owned();
+        let times = rows.iter().filter(|row| row.metric == "ms");
+        times.filter(move |row| row.engine() == engine && row.median().is_some())
+    };
+    assert_eq!(of("corun").count(), tpch::QUERIES.len());
+    assert!(of("corun").all(|row| row.case.ends_with("_sf0.01_p2_parquet_4mib")));
+    assert!(of("datafusion_sort_merge").count() > 0);
+}

@@ -58,6 +58,10 @@ pub(in crate::suites) fn scratch_files(
 pub(super) struct Engines {
     pub(super) corun: Engine,
     pub(super) stock: Engine,
+    /// Where memory is limited: stock with sort-merge joins.
+    pub(super) sort_merge: Option<Engine>,
+    /// Stock without a limit, where the other one has one.
+    pub(super) reference: Option<Engine>,
     /// Over files, those that are here.
     pub(super) peers: Vec<RefCell<SqlPeer>>,
     _scratch: Option<TempDir>,
@@ -65,7 +69,7 @@ pub(super) struct Engines {
 
 impl Engines {
     pub(super) fn over(data: &Dataset, partitions: usize) -> Result<Engines, BenchError> {
-        let engines = Engines::empty(partitions)?;
+        let engines = Engines::empty(partitions, None)?;
         crate::tables::register(data, &engines.corun)?;
         crate::tables::register(data, &engines.stock)?;
         Ok(engines)
@@ -77,7 +81,7 @@ impl Engines {
         runner: &mut Runner<'_>,
     ) -> Result<Engines, BenchError> {
         let files = (pass.workload.files)(pass.scale_factor, pass.partitions, runner.progress())?;
-        let mut engines = Engines::empty(pass.partitions)?;
+        let mut engines = Engines::empty(pass.partitions, pass.memory)?;
         if pass.source == Source::ParquetKept {
             run_query(
                 &runtime(pass.partitions)?,
@@ -88,7 +92,11 @@ impl Engines {
         let runtime = runtime(pass.partitions)?;
         files.register(&runtime, &engines.corun)?;
         files.register(&runtime, &engines.stock)?;
-        let systems = match args.no_peers {
+        for engine in engines.sort_merge.iter().chain(&engines.reference) {
+            files.register(&runtime, engine)?;
+        }
+        // The others have memory limits of their own making.
+        let systems = match args.no_peers || pass.memory.is_some() {
             true => &[],
             false => pass.workload.peers,
         };
@@ -106,10 +114,25 @@ impl Engines {
         Ok(engines)
     }
 
-    fn empty(partitions: usize) -> Result<Engines, BenchError> {
+    fn empty(partitions: usize, memory: Option<usize>) -> Result<Engines, BenchError> {
+        let plain = |joins| options(joins, partitions, false);
+        let limited = |joins| EngineOptions {
+            memory_limit_bytes: memory,
+            ..plain(joins)
+        };
+        let sort_merge = || EngineOptions {
+            settings: vec![(
+                "datafusion.optimizer.prefer_hash_join".to_owned(),
+                "false".to_owned(),
+            )],
+            ..limited(Joins::Stock)
+        };
+        let with_limit = |options: EngineOptions| memory.map(|_| Engine::new(&options)).transpose();
         Ok(Engines {
-            corun: engine(Joins::Corun, partitions, false)?,
-            stock: engine(Joins::Stock, partitions, false)?,
+            corun: Engine::new(&limited(Joins::Corun))?,
+            stock: Engine::new(&limited(Joins::Stock))?,
+            sort_merge: with_limit(sort_merge())?,
+            reference: with_limit(plain(Joins::Stock))?,
             peers: Vec::new(),
             _scratch: None,
         })
@@ -118,10 +141,14 @@ impl Engines {
 
 /// An engine; what it measures by running it again does its work again, unless it may share work.
 pub(super) fn engine(joins: Joins, partitions: usize, share_work: bool) -> Result<Engine, BenchError> {
-    Ok(Engine::new(&EngineOptions {
+    Ok(Engine::new(&options(joins, partitions, share_work))?)
+}
+
+fn options(joins: Joins, partitions: usize, share_work: bool) -> EngineOptions {
+    EngineOptions {
         partitions,
         joins,
         share_work,
         ..EngineOptions::default()
-    })?)
+    }
 }
