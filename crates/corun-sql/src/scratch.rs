@@ -38,7 +38,7 @@ impl Scratch {
         let lock = File::create_new(&unnamed)?;
         lock.try_lock()?;
         fs::rename(unnamed, folder.path().join(LOCK))?;
-        sweep(&root, folder.path())?;
+        sweep(&root, folder.path());
         if tempfile::env::override_temp_dir(folder.path()).is_err() {
             return Err(io::Error::other("there is another folder for temporary files"));
         }
@@ -49,10 +49,12 @@ impl Scratch {
     }
 }
 
-/// Removes the folders beside `ours` that nobody locks.
-fn sweep(root: &Path, ours: &Path) -> io::Result<()> {
-    let user = fs::metadata(ours)?.uid();
-    for entry in root.read_dir()?.flatten() {
+/// Removes the folders beside `ours` that nobody locks, as far as that is possible.
+fn sweep(root: &Path, ours: &Path) {
+    let Ok(user) = fs::metadata(ours).map(|found| found.uid()) else {
+        return;
+    };
+    for entry in root.read_dir().into_iter().flatten().flatten() {
         let path = entry.path();
         let is_theirs = entry.file_name().to_string_lossy().starts_with(PREFIX) && path != ours;
         // Not a link's target, and of nobody else.
@@ -63,7 +65,6 @@ fn sweep(root: &Path, ours: &Path) -> io::Result<()> {
             let _ = fs::remove_dir_all(&path);
         }
     }
-    Ok(())
 }
 
 fn is_left(folder: &Path) -> bool {

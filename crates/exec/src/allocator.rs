@@ -1,10 +1,12 @@
 //! The allocator of the programs that run queries: mimalloc, with huge pages for large blocks, which are kept for the next query.
 //!
 //! ```text
-//! block < 4 MiB ──────────────────────────────> mimalloc
-//! block >= 4 MiB, on a huge page, huge pages asked for ─┘  freed: kept for [`KEPT`], then given back by whoever frees next,
-//!                                                          or by [`GivingBack`] where nobody does
+//! block < 4 MiB ───────────────────────────────────> mimalloc's arenas
+//! block >= 4 MiB, with huge pages asked for inside ─┘   freed: kept for [`KEPT`], then given back by whoever frees next,
+//!                                                       or by [`GivingBack`] where nobody does
 //! ```
+//!
+//! Blocks are aligned no more than the caller asks: mimalloc maps blocks that are aligned to more than 64 KiB anew each time.
 //!
 //! A page that was given back costs a page fault when it is taken again, and in a virtual machine often one of the host too: groupings of
 //! millions of groups took 1.3 to 1.7 times as long, some rounds four times.
@@ -17,16 +19,13 @@ use std::time::Duration;
 
 use mimalloc::MiMalloc;
 
-use crate::huge::{self, HUGE_FROM_BYTES, HUGE_PAGE_BYTES};
+use crate::huge::{self, HUGE_FROM_BYTES};
 
 /// How long memory that is free is kept while the program goes on allocating.
 pub const KEPT: Duration = Duration::from_secs(60);
 
 /// `mi_option_purge_delay` of mimalloc's header.
 const PURGE_DELAY: c_int = 15;
-/// Its value, in milliseconds, where neither the program nor the environment has set it.
-const PURGE_DELAY_DEFAULT: c_long = 1000;
-
 // Declared in mimalloc.h; the crate `mimalloc` links them.
 unsafe extern "C" {
     fn mi_option_get(option: c_int) -> c_long;
@@ -37,15 +36,6 @@ unsafe extern "C" {
 /// A global allocator: mimalloc, with huge pages for large blocks.
 pub struct HugeBlocks;
 
-/// The layout really asked of mimalloc. A function of `layout` alone, so that freeing finds it again.
-fn inner_layout(layout: Layout) -> Layout {
-    if layout.size() < HUGE_FROM_BYTES || layout.align() >= HUGE_PAGE_BYTES {
-        return layout;
-    }
-    // Sizes within a huge page of the address space's end do not fit the larger alignment; they fail later anyway.
-    Layout::from_size_align(layout.size(), HUGE_PAGE_BYTES).unwrap_or(layout)
-}
-
 /// Asks for huge pages under a large block.
 fn advise(block: *mut u8, layout: Layout) {
     if !block.is_null() && layout.size() >= HUGE_FROM_BYTES {
@@ -53,43 +43,40 @@ fn advise(block: *mut u8, layout: Layout) {
     }
 }
 
-// SAFETY: every method passes a valid layout to mimalloc and the same layout again when the block is freed (`inner_layout` is a function of
-// the caller's layout alone); the alignment is only ever raised.
+// SAFETY: every method passes the caller's layout to mimalloc, and the same again when the block is freed.
 unsafe impl GlobalAlloc for HugeBlocks {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's layout has non-zero size, and so has the inner one.
-        let block = unsafe { MiMalloc.alloc(inner_layout(layout)) };
+        // SAFETY: the caller's layout has non-zero size.
+        let block = unsafe { MiMalloc.alloc(layout) };
         advise(block, layout);
         block
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as in `alloc`.
-        let block = unsafe { MiMalloc.alloc_zeroed(inner_layout(layout)) };
+        let block = unsafe { MiMalloc.alloc_zeroed(layout) };
         advise(block, layout);
         block
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: the block came from mimalloc with this very layout.
-        unsafe { MiMalloc.dealloc(block, inner_layout(layout)) };
+        unsafe { MiMalloc.dealloc(block, layout) };
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        if new_size < HUGE_FROM_BYTES || new_size <= layout.size() {
+            // SAFETY: the block came from mimalloc with this layout.
+            return unsafe { MiMalloc.realloc(block, layout, new_size) };
+        }
         // SAFETY: the caller guarantees that `new_size`, rounded up to the alignment, fits.
         let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
-        let (old_inner, new_inner) = (inner_layout(layout), inner_layout(new_layout));
-        if old_inner.align() == new_inner.align() && (new_size < HUGE_FROM_BYTES || new_size <= layout.size())
-        {
-            // SAFETY: the block came from mimalloc with `old_inner`, whose alignment stays.
-            return unsafe { MiMalloc.realloc(block, old_inner, new_size) };
-        }
         // SAFETY: `new_size` is not zero by the caller's contract.
         let moved = unsafe { self.alloc(new_layout) };
         if !moved.is_null() {
             // SAFETY: two live blocks of at least the copied length that do not overlap; the old one is then freed with its own layout.
             unsafe {
-                std::ptr::copy_nonoverlapping(block, moved, layout.size().min(new_size));
+                std::ptr::copy_nonoverlapping(block, moved, layout.size());
                 self.dealloc(block, layout);
             }
         }
@@ -102,7 +89,7 @@ unsafe impl GlobalAlloc for HugeBlocks {
 pub fn keep_free_memory() {
     // SAFETY: the calls take and give numbers.
     unsafe {
-        if mi_option_get(PURGE_DELAY) == PURGE_DELAY_DEFAULT {
+        if std::env::var_os("MIMALLOC_PURGE_DELAY").is_none() {
             mi_option_set(PURGE_DELAY, KEPT.as_millis() as c_long);
         }
     }
@@ -124,27 +111,34 @@ pub fn give_back() {
 /// Gives free memory back when a program has had nothing to do for some time.
 #[derive(Debug)]
 pub struct GivingBack {
-    /// `None` once it ends.
-    works: Option<Sender<()>>,
+    /// Whether there is work from now on; `None` once this value ends.
+    works: Option<Sender<bool>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl GivingBack {
-    /// Gives memory back when [`GivingBack::work`] was not called for as long as `idle`; once, then it waits for the next call.
+    /// Gives memory back once `idle` has passed after [`GivingBack::end`] without [`GivingBack::begin`].
     ///
     /// # Errors
     /// The system refuses a thread.
     pub fn after(idle: Duration) -> std::io::Result<GivingBack> {
         let (works, heard) = channel();
         let watch = move || {
-            while heard.recv().is_ok() {
-                loop {
-                    match heard.recv_timeout(idle) {
-                        Ok(()) => {}
-                        Err(RecvTimeoutError::Timeout) => break give_back(),
-                        Err(RecvTimeoutError::Disconnected) => return,
+            let mut busy = true;
+            loop {
+                let next = match busy {
+                    true => heard.recv().map_err(RecvTimeoutError::from),
+                    false => heard.recv_timeout(idle),
+                };
+                busy = match next {
+                    Ok(busy) => busy,
+                    Err(RecvTimeoutError::Timeout) => {
+                        give_back();
+                        // There is nothing more to give until there was work.
+                        true
                     }
-                }
+                    Err(RecvTimeoutError::Disconnected) => return,
+                };
             }
         };
         let thread = std::thread::Builder::new()
@@ -156,11 +150,20 @@ impl GivingBack {
         })
     }
 
-    /// Says that there was work until now.
-    pub fn work(&self) {
+    /// There is work from now on.
+    pub fn begin(&self) {
+        self.say(true);
+    }
+
+    /// The work has ended.
+    pub fn end(&self) {
+        self.say(false);
+    }
+
+    fn say(&self, busy: bool) {
         if let Some(works) = &self.works {
-            // It ends with this value only.
-            let _ = works.send(());
+            // The thread ends with this value only.
+            let _ = works.send(busy);
         }
     }
 }

@@ -9,8 +9,9 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Arrays of at least this many bytes are aligned to, rounded up to, and advised as huge pages. Smaller ones would
-/// waste more memory on rounding than their TLB misses cost.
+/// Arrays of at least this many bytes are rounded up to huge pages and advised as such. Smaller ones would waste more memory on rounding than
+/// their TLB misses cost. They are aligned to cache lines only: allocators map blocks of larger alignment anew each time, and only the first
+/// and the last page are small then.
 pub const HUGE_FROM_BYTES: usize = 4 << 20;
 
 /// Bytes of a huge page on x86-64 (and the usual size on aarch64).
@@ -68,7 +69,7 @@ fn layout_of<T>(length: usize) -> Option<Layout> {
         return Layout::from_size_align(bytes, alignment).ok();
     }
     let rounded = bytes.checked_next_multiple_of(HUGE_PAGE_BYTES)?;
-    Layout::from_size_align(rounded, alignment.max(HUGE_PAGE_BYTES)).ok()
+    Layout::from_size_align(rounded, alignment).ok()
 }
 
 /// The addresses of a slice's memory.
@@ -79,24 +80,21 @@ pub(crate) fn addresses<T>(slice: &[T]) -> std::ops::Range<usize> {
 
 /// Asks for huge pages behind memory that was just allocated and not touched yet. Only advice: nothing but speed depends on it.
 pub fn ask_for_huge_pages<T>(memory: &[T]) {
-    let range = addresses(memory);
-    let first = range.start.next_multiple_of(HUGE_PAGE_BYTES);
-    let last = range.end / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-    if first < last {
-        advise(first as *mut u8, last - first);
-    }
+    advise(memory.as_ptr().cast::<u8>().cast_mut(), size_of_val(memory));
 }
 
-/// Asks for huge pages behind `bytes` from a page's boundary on. A refusal (old kernel, huge pages off) only costs speed, so the answer is not
+/// Asks for the huge pages that lie inside of `bytes` bytes. A refusal (old kernel, huge pages off) only costs speed, so the answer is not
 /// looked at.
 pub(crate) fn advise(start: *mut u8, bytes: usize) {
+    let first = (start as usize).next_multiple_of(HUGE_PAGE_BYTES);
+    let last = (start as usize + bytes) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
     #[cfg(all(target_os = "linux", not(miri)))]
-    // SAFETY: the advice changes no contents, and of addresses that are not mapped nothing becomes.
-    unsafe {
-        libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE);
+    if first < last {
+        // SAFETY: the advice changes no contents; for addresses that are not mapped the call only fails.
+        unsafe { libc::madvise(first as *mut libc::c_void, last - first, libc::MADV_HUGEPAGE) };
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
-    let _ = (start, bytes);
+    let _ = (first, last);
 }
 
 /// The bytes a [`HugeBuf`] of `length` elements takes from the allocator (saturating).
@@ -212,7 +210,7 @@ mod tests {
         assert_eq!(small[4], 9);
 
         let large = HugeBuf::<u64>::zeroed(HUGE_FROM_BYTES / 8 + 1).unwrap();
-        assert_eq!(large.as_ptr() as usize % HUGE_PAGE_BYTES, 0);
+        assert_eq!(large.as_ptr() as usize % 64, 0);
         assert_eq!(large.bytes(), bytes_of::<u64>(HUGE_FROM_BYTES / 8 + 1));
         assert_eq!(large.bytes(), HUGE_FROM_BYTES + HUGE_PAGE_BYTES);
         assert!(large.iter().all(|&word| word == 0));

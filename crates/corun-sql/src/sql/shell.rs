@@ -51,7 +51,6 @@ pub fn run(runtime: &Runtime, mut session: Session) -> Result<()> {
     greet(&session)?;
     let giving_back = GivingBack::after(IDLE).context("cannot start a thread")?;
     loop {
-        giving_back.work();
         if let Some(words) = editor.helper_mut() {
             words.words = runtime.block_on(known_words(&session));
         }
@@ -67,7 +66,10 @@ pub fn run(runtime: &Runtime, mut session: Session) -> Result<()> {
         if matches!(text.trim().trim_end_matches(';'), "exit" | "quit") {
             break;
         }
-        match runtime.block_on(run_or_cancel(&mut session, &text)) {
+        giving_back.begin();
+        let ran = runtime.block_on(run_or_cancel(&mut session, &text));
+        giving_back.end();
+        match ran {
             Ok(Next::Continue) => {}
             Ok(Next::Leave) => break,
             Err(error) if is_broken_pipe(&error) => return Err(error),

@@ -52,7 +52,7 @@ pub(super) fn rows(
 struct Blocks {
     join: Arc<SpilledJoin>,
     pair: Pair,
-    /// Those of the last block.
+    /// The left rows of the block that was built last.
     left_rows: Range<usize>,
     /// As many fit, as far as is known.
     block_rows: usize,

@@ -27,7 +27,7 @@ use datafusion::common::{
 };
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_expr::{PhysicalExprRef, expressions::Column};
 use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
@@ -40,6 +40,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Builds of fewer rows run where they are polled; larger ones [`beside`] it.
 const INLINE_ROWS_MAX: usize = 64 << 10;
+
+/// A build of less than this part of a memory pool is small. Unmeasured.
+const SMALL_BUILDS: usize = 32;
 
 /// What a build needs to know; the same for all partitions of a join.
 #[derive(Clone)]
@@ -68,6 +71,8 @@ pub struct BuildSpec {
     pub corun: CorunOptions,
     /// Whether the rows may go to files where there is no memory for them, or they and the table take more than `bytes_max`.
     pub may_spill: bool,
+    /// Whether the rows come from files already: they are part of a build side that did not fit.
+    pub of_files: bool,
     /// Bytes that rows and table may take.
     pub bytes_max: usize,
     /// The filter to tell the probe side's scan about the keys, when somebody there reads it.
@@ -147,18 +152,22 @@ pub enum Build {
 /// Collects the left input and builds its table.
 ///
 /// # Errors
-/// Errors of the input, of key expressions, and of the pool when not even the input fits.
+/// Errors of the input, of key expressions, and of the pool when not even the input fits and may not go to files.
 pub async fn build(
     spec: Arc<BuildSpec>,
     streams: Vec<SendableRecordBatchStream>,
     pool: Arc<dyn MemoryPool>,
     metrics: BuildMetrics,
 ) -> Result<Build> {
-    let bytes_max = match spec.may_spill {
-        true => spec.bytes_max.min(half_of_free(&pool)),
-        false => usize::MAX,
+    let bytes_max = match (spec.may_spill, spec.of_files) {
+        (true, false) => spec.bytes_max.min(share_of(&pool)),
+        (true, true) => spec.bytes_max,
+        (false, _) => usize::MAX,
     };
-    let (batches, reservation) = match collect(streams, &pool, bytes_max, &metrics).await? {
+    // A fair pool keeps a share for everybody who may spill, whatever operators above a join of files take.
+    let consumer = MemoryConsumer::new("CorunJoinInput").with_can_spill(spec.of_files);
+    let reservation = consumer.register(&pool);
+    let (batches, reservation) = match collect(streams, reservation, bytes_max, &metrics).await? {
         Collected::All(batches, reservation) => (batches, reservation),
         Collected::TooLarge(inputs, _) if spec.may_spill => return Ok(Build::TooLarge(inputs)),
         Collected::TooLarge(_, refused) => return Err(refused),
@@ -213,10 +222,11 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// The operators above the join, and joins beside it, need memory, too.
-fn half_of_free(pool: &Arc<dyn MemoryPool>) -> usize {
+/// What a build may take of the pool: half of what is free, as the operators above and joins beside need memory, too; a small one as much as
+/// there is.
+fn share_of(pool: &Arc<dyn MemoryPool>) -> usize {
     match pool.memory_limit() {
-        MemoryLimit::Finite(bytes) => bytes.saturating_sub(pool.reserved()) / 2,
+        MemoryLimit::Finite(limit) => (limit.saturating_sub(pool.reserved()) / 2).max(limit / SMALL_BUILDS),
         MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
     }
 }

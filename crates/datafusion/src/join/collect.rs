@@ -8,7 +8,7 @@ use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 use datafusion::common::{internal_datafusion_err, resources_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::MemoryReservation;
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -48,19 +48,19 @@ struct Read {
     rest: Option<SendableRecordBatchStream>,
 }
 
-/// Reads all streams at once, each in a task of its own, as long as they take at most `bytes_max`.
+/// Reads all streams at once, each in a task of its own, as long as they take at most `bytes_max` of the pool that `reservation` is of.
 ///
 /// # Errors
 /// Those of the streams.
 pub(super) async fn collect(
     streams: Vec<SendableRecordBatchStream>,
-    pool: &Arc<dyn MemoryPool>,
+    reservation: MemoryReservation,
     bytes_max: usize,
     metrics: &BuildMetrics,
 ) -> Result<Collected> {
     let schemas: Vec<_> = streams.iter().map(|stream| stream.schema()).collect();
     let total = Arc::new(Total {
-        reservation: MemoryConsumer::new("CorunJoinInput").register(pool),
+        reservation,
         counter: Mutex::new(RecordBatchMemoryCounter::new()),
         refused: AtomicBool::new(false),
         refusal: Mutex::new(None),

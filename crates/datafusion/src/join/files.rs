@@ -23,7 +23,7 @@ const SPLIT_BITS: u32 = 4;
 const SPLIT: usize = 1 << SPLIT_BITS;
 /// Rows that are written at once. Unmeasured.
 const ROWS_A_WRITE: usize = 1024;
-/// Of the hash; plus how often the rows were split before.
+/// Seed of the hash by which rows are split first; each further split adds one.
 const SEED: u64 = 0x7370_6c69;
 
 /// Makes the files of one side. They are gone when nobody has them any more.
@@ -58,8 +58,8 @@ impl Files {
         on: &[PhysicalExprRef],
         level: u32,
     ) -> Result<Vec<Part>> {
-        let parts = (0..SPLIT).map(|_| Ok(Mutex::new(Writing::new(self)?)));
-        let parts = Arc::new(parts.collect::<Result<Vec<_>>>()?);
+        let parts = (0..SPLIT).map(|_| Mutex::new(Writing::new(self)));
+        let parts: Arc<Vec<_>> = Arc::new(parts.collect());
         let scattered = inputs.into_iter().map(|input| {
             scatter(
                 input,
@@ -78,9 +78,11 @@ impl Files {
     /// # Errors
     /// Of the stream; a disk that is full.
     pub(super) async fn write(&self, mut input: SendableRecordBatchStream) -> Result<Part> {
-        let mut file = Writing::new(self)?;
+        let mut file = Writing::new(self);
         while let Some(batch) = input.next().await {
             file.append(&batch?)?;
+            // Batches that are there already make no other pause, in which the task could be cancelled.
+            tokio::task::coop::consume_budget().await;
         }
         file.finish()
     }
@@ -124,28 +126,38 @@ pub(super) fn rows_of(input: SendableRecordBatchStream, range: Range<usize>) -> 
 type Write = Box<dyn FnMut(Option<&RecordBatch>) -> Result<Option<Arc<dyn SpillFile>>> + Send>;
 
 struct Writing {
-    write: Write,
+    files: Files,
+    /// Made with the first row: a process may have so many files open.
+    write: Option<Write>,
     rows: usize,
 }
 
 impl Writing {
-    fn new(files: &Files) -> Result<Writing> {
-        let mut file = files.0.create_in_progress_file("a join")?;
-        let write: Write = Box::new(move |batch| match batch {
-            Some(batch) => file.append_batch(batch).map(|_| None),
-            None => file.finish(),
-        });
-        Ok(Writing { write, rows: 0 })
+    fn new(files: &Files) -> Writing {
+        Writing {
+            files: files.clone(),
+            write: None,
+            rows: 0,
+        }
     }
 
     fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+        if self.write.is_none() {
+            let mut file = self.files.0.create_in_progress_file("a join")?;
+            self.write = Some(Box::new(move |batch| match batch {
+                Some(batch) => file.append_batch(batch).map(|_| None),
+                None => file.finish(),
+            }));
+        }
         self.rows += batch.num_rows();
-        (self.write)(Some(batch)).map(|_| ())
+        let written = self.write.as_mut().map(|write| write(Some(batch)));
+        written.transpose().map(|_| ())
     }
 
     fn finish(&mut self) -> Result<Part> {
+        let file = self.write.take().map(|mut write| write(None)).transpose()?;
         Ok(Part {
-            file: (self.write)(None)?,
+            file: file.flatten(),
             rows: self.rows,
         })
     }
@@ -180,6 +192,8 @@ async fn scatter(
     let mut waiting: [Waiting; SPLIT] = Default::default();
     let mut hashes = Vec::new();
     while let Some(batch) = input.next().await {
+        // As above.
+        tokio::task::coop::consume_budget().await;
         let batch = batch?;
         let keys = evaluate_expressions_to_arrays(&on, &batch)?;
         hashes.clear();

@@ -10,8 +10,8 @@
 //! *Shared* builds (the usual case) need no repartitioning of either input: all left partitions go into one table that
 //! all right partitions probe. *Partitioned* builds keep DataFusion's hash partitioning, one table a partition, where an
 //! operator above relies on it or the left side is emitted at the end. The node keeps the stock join it replaces: for
-//! its schema, properties and statistics. Where a table does not fit the memory pool, both sides go to files ([`spilled`]), or, where the order of
-//! rows matters, the stock join runs.
+//! its schema, properties and statistics. Where a table does not fit the memory pool, both sides go to files ([`spilled`]),
+//! or, where the order of rows matters, the stock join runs.
 
 mod ahead;
 pub(crate) mod align;
@@ -237,12 +237,14 @@ impl CorunJoinExec {
             },
             corun,
             may_spill,
+            of_files: false,
             asks_matches: self.asks_matches(),
             dynamic: self.filter_sink(config)?,
         })
     }
 
-    /// Whether both sides may go to files: a `NOT IN` has to know whether any key of the right side is NULL, and rows of files come in no order.
+    /// Whether both sides may go to files: a `NOT IN` has to know whether any key of the right side is NULL, and rows of files
+    /// come in no order.
     fn may_spill(&self, context: &TaskContext) -> Result<bool> {
         let (left, right) = (self.left.schema(), self.stock.right().schema());
         for (left_key, right_key) in self.stock.on() {
@@ -266,7 +268,10 @@ impl CorunJoinExec {
             context: Arc::clone(context),
             by_partition: self.mode == BuildMode::Shared
                 && partitioning.partition_count() > 1
-                && matches!(partitioning, Partitioning::Hash(..)),
+                && !matches!(
+                    partitioning,
+                    Partitioning::UnknownPartitioning(_) | Partitioning::RoundRobinBatch(_)
+                ),
         }
     }
 

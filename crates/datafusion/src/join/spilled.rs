@@ -7,8 +7,9 @@
 //!                                                         or, where few keys have all rows, a block of left rows after the other (`blocks`)
 //! ```
 //!
-//! Each output stream takes the next pair that nobody has taken, so that all end at the same time. The rows of a pair are joined with nothing else,
-//! so that every join type is what it is in memory. Nobody is told what keys the left side has: no filter below the right side drops rows.
+//! Each output stream takes the next pair that nobody has taken, so that all end at the same time. The rows of a pair are
+//! joined with nothing else, so that every join type is what it is in memory. Nobody is told what keys the left side has:
+//! no filter below the right side drops rows.
 
 use super::blocks;
 use super::build::{self, Build, BuildMetrics, BuildSide, BuildSpec};
@@ -16,19 +17,22 @@ use super::files::{Files, Part, rows_of};
 use super::stream::{ProbeMetrics, ProbeSpec, Prober};
 use crate::tasks;
 use arrow::array::RecordBatch;
-use datafusion::common::{JoinType, resources_err};
+use datafusion::common::{JoinType, internal_err, resources_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
-use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, SpillMetrics};
+use datafusion::physical_plan::metrics::{
+    Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, SpillMetrics,
+};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{TryStreamExt, stream};
 use parking_lot::Mutex;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A pair is split at most so often.
+/// Rows are split at most so often, the first time included.
 const LEVELS_MAX: u32 = 4;
 /// A file that has so many of its pair's left rows has keys that further bits do not separate either.
 const KEPT_MAX: f64 = 0.9;
@@ -57,6 +61,8 @@ pub(super) struct SpilledJoin {
     pub(super) right: Files,
     /// Those that nobody has taken: of each output partition, or one list of all. Guarded by the mutexes.
     pairs: Vec<Mutex<Vec<Pair>>>,
+    /// Output partitions that were asked for. Guarded by the mutex.
+    begun: Mutex<HashSet<usize>>,
 }
 
 /// Rows that meet nothing but each other.
@@ -125,10 +131,12 @@ impl SpilledJoin {
         let build = BuildSpec {
             probe_streams: 1,
             dynamic: None,
+            of_files: true,
             ..spec.build
         };
         Ok(SpilledJoin {
             pairs: pairs.collect(),
+            begun: Mutex::default(),
             build_few: Arc::new(BuildSpec {
                 may_spill: false,
                 ..build.clone()
@@ -143,13 +151,19 @@ impl SpilledJoin {
         })
     }
 
-    /// The rows that leave in an output partition.
+    /// The rows that leave in an output partition; an error if they have left already, as pairs are joined once.
     pub(super) fn rows(
         self: Arc<Self>,
         output: usize,
         metrics: ProbeMetrics,
     ) -> impl futures::Stream<Item = Result<RecordBatch>> + Send {
+        let again = !self.begun.lock().insert(output);
         let joined = stream::try_unfold((self, metrics), move |(join, metrics)| async move {
+            if again {
+                return internal_err!(
+                    "partition {output} of a join is executed again without a reset of its state"
+                );
+            }
             let Some(pair) = join.take(output) else {
                 return Ok::<_, DataFusionError>(None);
             };
@@ -220,11 +234,11 @@ impl SpilledJoin {
     fn build_metrics(&self, output: usize) -> BuildMetrics {
         BuildMetrics {
             time: MetricBuilder::new(&self.metrics).subset_time("build_time", output),
-            // They were counted when they came.
+            // The metrics of the join are those of its input; tables of pairs come and go.
             batches: Count::new(),
             rows: Count::new(),
-            bytes: MetricBuilder::new(&self.metrics).gauge("build_mem_used", output),
-            reused: MetricBuilder::new(&self.metrics).gauge(super::REUSED_BYTES, output),
+            bytes: Gauge::new(),
+            reused: Gauge::new(),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Waiting --build ready--> Probing --input ends--> Unmatched build rows (last stream) --> Done
-//!    └--table did not fit--> the stock join's stream, passed through
+//!    └--table did not fit--> the rows of a join of files, or the stock join's, passed through
 //! ```
 //!
 //! Probe batches are worked off in steps of at most `batch_size` pairs, so that a key with a million partners never
