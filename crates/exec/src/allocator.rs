@@ -26,6 +26,7 @@ pub const KEPT: Duration = Duration::from_secs(60);
 
 /// `mi_option_purge_delay` of mimalloc's header.
 const PURGE_DELAY: c_int = 15;
+
 // Declared in mimalloc.h; the crate `mimalloc` links them.
 unsafe extern "C" {
     fn mi_option_get(option: c_int) -> c_long;
