@@ -102,20 +102,20 @@ impl Blocks {
     /// The next block's table, of as many rows as fit.
     async fn table(&mut self) -> Result<Option<Arc<BuildSide>>> {
         let (start, end) = (self.left_rows.end, self.pair.left.rows);
-        while start < end {
+        if start == end {
+            return Ok(None);
+        }
+        loop {
             let rows = self.block_rows.max(self.join.probe.batch_size);
             let block = start..end.min(start + rows);
             let table = self.join.table(&self.pair.left, block.clone(), self.output);
-            match table.await? {
-                Some(side) => {
-                    self.left_rows = block;
-                    self.count.add(1);
-                    return Ok(Some(side));
-                }
-                None => self.block_rows = block.len() / 2,
+            if let Some(side) = table.await? {
+                self.left_rows = block;
+                self.count.add(1);
+                return Ok(Some(side));
             }
+            self.block_rows = block.len() / 2;
         }
-        Ok(None)
     }
 
     /// What comes of a block and the right rows, but for right rows that may meet somebody in another one.

@@ -107,9 +107,10 @@ pub(super) fn rows_of(input: SendableRecordBatchStream, range: Range<usize>) -> 
     let schema = input.schema();
     let state = (input, range.start, range.len());
     let rows = stream::try_unfold(state, |(mut input, mut skipped, rows)| async move {
-        while rows > 0
-            && let Some(batch) = input.next().await.transpose()?
-        {
+        if rows == 0 {
+            return Ok(None);
+        }
+        while let Some(batch) = input.next().await.transpose()? {
             let here = batch.num_rows();
             if here > skipped {
                 let taken = rows.min(here - skipped);
