@@ -14,7 +14,6 @@
 //! Not here: stepping, and what a breakpoint means.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs;
 use std::io;
 use std::process::Child;
 use std::sync::Arc;
@@ -26,10 +25,15 @@ use libc::c_int;
 
 use super::breakpoints::Breakpoints;
 use super::ptrace::{self, Report};
+use super::refusal::status;
 use crate::trace::{After, ProgramEnd, TraceError};
 
 /// `si_code` of a SIGTRAP that an `int3` raised.
 const SI_KERNEL: c_int = 0x80;
+/// `si_code` of a SIGTRAP behind a system call that was stepped.
+const TRAP_BRKPT: c_int = 1;
+/// `si_code` of a SIGTRAP behind any other instruction that was stepped.
+const TRAP_TRACE: c_int = 2;
 /// Times a report is looked for at once before sleeping between looks.
 const LOOKS_AT_ONCE: u32 = 300;
 /// Longest sleep between two looks.
@@ -368,8 +372,13 @@ impl Process {
             // One that has just been created stops by itself; one that ends says so.
             let _ = ptrace::interrupt(thread);
         }
+        self.react_while(|process| !stop(&process.threads).is_empty())
+    }
+
+    /// Passes on reports as long as `waits` says so and the program has not ended, for [`STOP_MAX`] at most.
+    fn react_while(&mut self, waits: impl Fn(&Self) -> bool) -> Result<(), TraceError> {
         let until = Instant::now() + STOP_MAX;
-        while !stop(&self.threads).is_empty() && self.ended.is_none() {
+        while waits(self) && self.ended.is_none() {
             match ptrace::wait(None, false) {
                 Ok(Some((thread, report))) => self.react(thread, report)?,
                 Ok(None) if Instant::now() >= until => break,
@@ -377,6 +386,24 @@ impl Process {
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) => break,
                 Err(error) => return Err(TraceError::system("wait for the program", &error)),
             }
+        }
+        Ok(())
+    }
+
+    /// Takes the SIGTRAPs of stopped threads that have not been delivered: a thread may have run into a breakpoint, or done its step,
+    /// and be told to stop before it could report that. Nobody else would take the signal, and it ends a program.
+    fn take_traps(&mut self) -> Result<(), TraceError> {
+        for thread in self.threads.keys().copied().collect::<Vec<_>>() {
+            if !trap_is_pending(thread) {
+                continue;
+            }
+            // It runs no instruction before it reports the signal.
+            gone_is_fine(ptrace::resume(thread, 0), "take a signal")?;
+            self.expect_again(thread);
+            self.react_while(|process| {
+                let known = process.threads.get(&thread);
+                known.is_some_and(|known| known.state != State::Stopped)
+            })?;
         }
         Ok(())
     }
@@ -427,7 +454,9 @@ impl Process {
             Err(error) => return gone_is_fine(Err(error), "read a signal"),
         };
         if code != SI_KERNEL {
-            return self.stopped_for(thread, libc::SIGTRAP);
+            let stepped = self.threads.get(&thread).is_some_and(|known| known.stepped);
+            let own = stepped && matches!(code, TRAP_BRKPT | TRAP_TRACE);
+            return self.stopped_for(thread, if own { 0 } else { libc::SIGTRAP });
         }
         let mut registers = match ptrace::registers(thread) {
             Ok(registers) => registers,
@@ -521,7 +550,7 @@ impl Process {
             }
             return;
         }
-        let _ = self.stop_all(|_| true);
+        let _ = self.stop_all(|_| true).and_then(|()| self.take_traps());
         for (thread, known) in std::mem::take(&mut self.threads) {
             if known.stepped {
                 forget_steps(thread);
@@ -554,13 +583,14 @@ fn is_stop(signal: c_int) -> bool {
 
 /// The process a thread belongs to.
 fn thread_group(thread: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("Tgid:"))?
-        .trim()
-        .parse()
-        .ok()
+    status(&thread.to_string(), "Tgid")?.parse().ok()
+}
+
+/// Whether a stopped thread has a SIGTRAP of its own that has not been delivered.
+fn trap_is_pending(thread: u32) -> bool {
+    let pending = status(&thread.to_string(), "SigPnd");
+    let pending = pending.and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+    pending.is_some_and(|mask| mask & 1 << (libc::SIGTRAP - 1) != 0)
 }
 
 /// A thread may be killed at any moment; it will report that itself.

@@ -5,7 +5,7 @@ use std::fs;
 use crate::trace::TraceError;
 
 /// A line of `/proc/WHO/status`.
-fn status(who: &str, name: &str) -> Option<String> {
+pub(super) fn status(who: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{who}/status")).ok()?;
     let line = text
         .lines()
@@ -28,6 +28,10 @@ pub(super) fn attach(pid: u32) -> TraceError {
             reason: format!("process {tracer} traces it already, and only one may"),
             hint: "end that debugger or tracer first".to_owned(),
         };
+    }
+    if status(&who, "State").is_some_and(|state| state.starts_with('Z')) {
+        // It has ended, and its parent has not asked how.
+        return TraceError::NoSuchProcess { pid };
     }
     let mine = user("thread-self");
     let its = user(&who);

@@ -212,6 +212,20 @@ fn processes_that_may_not_be_traced() {
         fails(Tracer::attach(u32::MAX >> 1, options(Target::Marked))),
         TraceError::NoSuchProcess { pid: u32::MAX >> 1 }
     );
+    // One that has ended, while nobody asked how.
+    let mut ended = Command::new("true").spawn().expect("started");
+    let pid = ended.id();
+    while !std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .expect("not reaped")
+        .contains(") Z")
+    {
+        std::thread::yield_now();
+    }
+    assert_eq!(
+        fails(Tracer::attach(pid, options(Target::Marked))),
+        TraceError::NoSuchProcess { pid }
+    );
+    ended.wait().expect("reaped");
 
     let program = compiled(
         "#include <unistd.h>\nint main(void) { BEGIN; END; char byte; return read(0, &byte, 1); }",

@@ -214,6 +214,22 @@ fn letting_go_at_any_moment_leaves_it_as_it_was() {
 }
 
 #[test]
+fn letting_go_while_threads_come_to_breakpoints_leaves_it_as_it_was() {
+    let program = compiled(SERVER, &["-pthread"]);
+    let server = Server::start(&mut program.command());
+    for round in 0..400 {
+        let wanted = TraceOptions {
+            warm: 3 + round % 7,
+            instructions_max: 1 + round % 3,
+            ..options(Target::Marked)
+        };
+        let mut tracer = Tracer::attach(server.child.id(), wanted).expect("attached");
+        tracer.next_operation(&mut Kept::default()).expect_err("too long");
+    }
+    server.check();
+}
+
+#[test]
 fn a_program_started_here_with_threads() {
     let program = compiled(SERVER, &["-pthread"]);
     let mut command = program.command();
