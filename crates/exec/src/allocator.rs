@@ -113,7 +113,7 @@ pub fn give_back() {
 #[derive(Debug)]
 pub struct GivingBack {
     /// Whether there is work from now on; `None` once this value ends.
-    works: Option<Sender<bool>>,
+    sender: Option<Sender<bool>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -123,13 +123,13 @@ impl GivingBack {
     /// # Errors
     /// The system refuses a thread.
     pub fn after(idle: Duration) -> std::io::Result<GivingBack> {
-        let (works, heard) = channel();
+        let (sender, receiver) = channel();
         let watch = move || {
             let mut busy = true;
             loop {
                 let next = match busy {
-                    true => heard.recv().map_err(RecvTimeoutError::from),
-                    false => heard.recv_timeout(idle),
+                    true => receiver.recv().map_err(RecvTimeoutError::from),
+                    false => receiver.recv_timeout(idle),
                 };
                 busy = match next {
                     Ok(busy) => busy,
@@ -146,7 +146,7 @@ impl GivingBack {
             .name("giving-back".to_owned())
             .spawn(watch)?;
         Ok(GivingBack {
-            works: Some(works),
+            sender: Some(sender),
             thread: Some(thread),
         })
     }
@@ -162,16 +162,16 @@ impl GivingBack {
     }
 
     fn say(&self, busy: bool) {
-        if let Some(works) = &self.works {
+        if let Some(sender) = &self.sender {
             // The thread ends with this value only.
-            let _ = works.send(busy);
+            let _ = sender.send(busy);
         }
     }
 }
 
 impl Drop for GivingBack {
     fn drop(&mut self) {
-        self.works = None;
+        self.sender = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -15,10 +15,10 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::{JoinSide, JoinType, internal_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::ColumnIndex;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{EmptyRecordBatchStream, ExecutionPlan};
 use futures::{Stream, TryStreamExt, stream};
 use std::ops::Range;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Blocks {
             return internal_err!("a table of no rows does not fit");
         };
         let unmet = join.right.read(&self.unmet)?;
-        Ok(Some(self.probe(Arc::clone(&join.probe), &nobody, unmet)))
+        Ok(Some(self.probe(&join.probe, &nobody, unmet)))
     }
 
     /// The next block's table, of as many rows as fit.
@@ -128,32 +128,26 @@ impl Blocks {
             Arc::new(join.probe.with(join_type, join.stock.schema(), sources))
         };
         match join.probe.join_type {
-            Inner | Left | LeftSemi | LeftAnti | LeftMark => {
-                Ok(self.probe(Arc::clone(&join.probe), side, all()?))
-            }
-            Right => Ok(self.probe(as_type(Inner), side, all()?)),
-            Full => Ok(self.probe(as_type(Left), side, all()?)),
-            RightSemi => Ok(self.probe(Arc::clone(&join.probe), side, join.right.read(&self.unmet)?)),
+            Inner | Left | LeftSemi | LeftAnti | LeftMark => Ok(self.probe(&join.probe, side, all()?)),
+            Right => Ok(self.probe(&as_type(Inner), side, all()?)),
+            Full => Ok(self.probe(&as_type(Left), side, all()?)),
+            RightSemi => Ok(self.probe(&join.probe, side, join.right.read(&self.unmet)?)),
             RightMark => {
                 let met = self.right_rows(RightSemi, side)?;
-                Ok(self.probe(Arc::clone(&join.probe), side, met))
+                Ok(self.probe(&join.probe, side, met))
             }
-            RightAnti => Ok(Box::pin(RecordBatchStreamAdapter::new(
-                join.stock.schema(),
-                stream::empty(),
-            ))),
+            RightAnti => Ok(Box::pin(EmptyRecordBatchStream::new(join.stock.schema()))),
         }
     }
 
     fn probe(
         &self,
-        spec: Arc<ProbeSpec>,
+        spec: &Arc<ProbeSpec>,
         side: &Arc<BuildSide>,
         right: SendableRecordBatchStream,
     ) -> SendableRecordBatchStream {
-        let (schema, fetch) = (self.join.stock.schema(), self.join.stock.fetch());
-        let prober = Prober::new(spec, Arc::clone(side), right, fetch, self.metrics.clone());
-        Box::pin(RecordBatchStreamAdapter::new(schema, prober.batches()))
+        let (side, metrics) = (Arc::clone(side), self.metrics.clone());
+        self.join.rows_of_probes(spec, side, right, metrics)
     }
 
     /// Those of the unmet rows that meet somebody in a block (right semi), or nobody (right anti).

@@ -44,6 +44,25 @@ const INLINE_ROWS_MAX: usize = 64 << 10;
 /// A build of less than this part of a memory pool is small. Unmeasured.
 const SMALL_BUILDS: usize = 32;
 
+/// What comes of a build side for which there is no memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Overflow {
+    /// Its batches go to the stock join, if they fit.
+    ToStockJoin,
+    /// It goes to files.
+    ToFiles,
+    /// It comes from files, and is split further.
+    ToMoreFiles,
+    /// It comes from files, and is at most a batch: the query fails.
+    Fails,
+}
+
+impl Overflow {
+    fn is_written(self) -> bool {
+        matches!(self, Overflow::ToFiles | Overflow::ToMoreFiles)
+    }
+}
+
 /// What a build needs to know; the same for all partitions of a join.
 #[derive(Clone)]
 pub struct BuildSpec {
@@ -69,11 +88,9 @@ pub struct BuildSpec {
     pub threads: usize,
     /// The session's choices and cache sizes.
     pub corun: CorunOptions,
-    /// Whether the rows may go to files where there is no memory for them, or they and the table take more than `bytes_max`.
-    pub may_spill: bool,
-    /// Whether the rows come from files already: they are part of a build side that did not fit.
-    pub of_files: bool,
-    /// Bytes that rows and table may take.
+    /// What comes of rows and table for which there is no memory, or that take more than `bytes_max`.
+    pub overflow: Overflow,
+    /// Bytes that rows and table may take, where the rows may go to files.
     pub bytes_max: usize,
     /// The filter to tell the probe side's scan about the keys, when somebody there reads it.
     pub dynamic: Option<Arc<lookup::FilterSink>>,
@@ -159,17 +176,18 @@ pub async fn build(
     pool: Arc<dyn MemoryPool>,
     metrics: BuildMetrics,
 ) -> Result<Build> {
-    let bytes_max = match (spec.may_spill, spec.of_files) {
-        (true, false) => spec.bytes_max.min(share_of(&pool)),
-        (true, true) => spec.bytes_max,
-        (false, _) => usize::MAX,
+    let bytes_max = match spec.overflow {
+        Overflow::ToFiles => spec.bytes_max.min(share_of(&pool)),
+        Overflow::ToMoreFiles => spec.bytes_max,
+        Overflow::ToStockJoin | Overflow::Fails => usize::MAX,
     };
     // A fair pool keeps a share for everybody who may spill, whatever operators above a join of files take.
-    let consumer = MemoryConsumer::new("CorunJoinInput").with_can_spill(spec.of_files);
+    let of_files = matches!(spec.overflow, Overflow::ToMoreFiles | Overflow::Fails);
+    let consumer = MemoryConsumer::new("CorunJoinInput").with_can_spill(of_files);
     let reservation = consumer.register(&pool);
     let (batches, reservation) = match collect(streams, reservation, bytes_max, &metrics).await? {
         Collected::All(batches, reservation) => (batches, reservation),
-        Collected::TooLarge(inputs, _) if spec.may_spill => return Ok(Build::TooLarge(inputs)),
+        Collected::TooLarge(inputs, _) if spec.overflow.is_written() => return Ok(Build::TooLarge(inputs)),
         Collected::TooLarge(_, refused) => return Err(refused),
     };
     let timer = metrics.time.clone();
@@ -243,7 +261,7 @@ fn finish(
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let input_bytes = reservation.size();
     let too_large = |batches: Vec<RecordBatch>, reservation: MemoryReservation| {
-        if !spec.may_spill {
+        if !spec.overflow.is_written() {
             return Build::Stock(batches);
         }
         reservation.resize(input_bytes);

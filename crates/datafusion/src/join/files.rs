@@ -9,6 +9,7 @@ use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
+use datafusion::physical_plan::EmptyRecordBatchStream;
 use datafusion::physical_plan::metrics::SpillMetrics;
 use datafusion::physical_plan::spill::SpillManager;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -94,10 +95,7 @@ impl Files {
     pub(super) fn read(&self, part: &Part) -> Result<SendableRecordBatchStream> {
         match &part.file {
             Some(file) => self.0.read_spill_as_stream(Arc::clone(file), None),
-            None => Ok(Box::pin(RecordBatchStreamAdapter::new(
-                Arc::clone(self.schema()),
-                stream::empty(),
-            ))),
+            None => Ok(Box::pin(EmptyRecordBatchStream::new(Arc::clone(self.schema())))),
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::prefilter::{self, TableId};
 use crate::{CorunOptions, stock_line};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use build::{Build, BuildMetrics, BuildSpec};
+use build::{Build, BuildMetrics, BuildSpec, Overflow};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{JoinType, internal_err};
 use datafusion::config::ConfigOptions;
@@ -217,7 +217,7 @@ impl CorunJoinExec {
         let config = context.session_config().options();
         let needed = self.needed();
         let probes = join.right().output_partitioning().partition_count();
-        let (corun, may_spill) = (CorunOptions::of(config), self.may_spill(context)?);
+        let corun = CorunOptions::of(config);
         Ok(BuildSpec {
             on_left: self.on_left(),
             schema: self.left.schema(),
@@ -236,8 +236,10 @@ impl CorunJoinExec {
                 bytes => bytes,
             },
             corun,
-            may_spill,
-            of_files: false,
+            overflow: match self.may_spill(context)? {
+                true => Overflow::ToFiles,
+                false => Overflow::ToStockJoin,
+            },
             asks_matches: self.asks_matches(),
             dynamic: self.filter_sink(config)?,
         })

@@ -12,7 +12,7 @@
 //! no filter below the right side drops rows.
 
 use super::blocks;
-use super::build::{self, Build, BuildMetrics, BuildSide, BuildSpec};
+use super::build::{self, Build, BuildMetrics, BuildSide, BuildSpec, Overflow};
 use super::files::{Files, Part, rows_of};
 use super::stream::{ProbeMetrics, ProbeSpec, Prober};
 use crate::tasks;
@@ -20,12 +20,12 @@ use arrow::array::RecordBatch;
 use datafusion::common::{JoinType, internal_err, resources_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::metrics::{
     Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, SpillMetrics,
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{EmptyRecordBatchStream, ExecutionPlan};
 use futures::{TryStreamExt, stream};
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -131,14 +131,14 @@ impl SpilledJoin {
         let build = BuildSpec {
             probe_streams: 1,
             dynamic: None,
-            of_files: true,
+            overflow: Overflow::ToMoreFiles,
             ..spec.build
         };
         Ok(SpilledJoin {
             pairs: pairs.collect(),
             begun: Mutex::default(),
             build_few: Arc::new(BuildSpec {
-                may_spill: false,
+                overflow: Overflow::Fails,
                 ..build.clone()
             }),
             build: Arc::new(build),
@@ -189,15 +189,13 @@ impl SpilledJoin {
         metrics: ProbeMetrics,
     ) -> Result<SendableRecordBatchStream> {
         let schema = self.stock.schema();
-        let nothing = RecordBatchStreamAdapter::new(Arc::clone(&schema), stream::empty());
+        let nothing = EmptyRecordBatchStream::new(Arc::clone(&schema));
         if pair.is_empty(*self.stock.join_type()) {
             return Ok(Box::pin(nothing));
         }
         if let Some(side) = self.table(&pair.left, 0..pair.left.rows, output).await? {
             let right = self.right.read(&pair.right)?;
-            let fetch = self.stock.fetch();
-            let prober = Prober::new(Arc::clone(&self.probe), side, right, fetch, metrics);
-            return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, prober.batches())));
+            return Ok(self.rows_of_probes(&self.probe, side, right, metrics));
         }
         if pair.level < LEVELS_MAX {
             self.split_further(&pair, output).await?;
@@ -205,6 +203,21 @@ impl SpilledJoin {
         }
         let rows = blocks::rows(Arc::clone(self), pair, output, metrics);
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+
+    /// The rows that leave when right rows probe a table.
+    pub(super) fn rows_of_probes(
+        &self,
+        spec: &Arc<ProbeSpec>,
+        side: Arc<BuildSide>,
+        right: SendableRecordBatchStream,
+        metrics: ProbeMetrics,
+    ) -> SendableRecordBatchStream {
+        let prober = Prober::new(Arc::clone(spec), side, right, self.stock.fetch(), metrics);
+        Box::pin(RecordBatchStreamAdapter::new(
+            self.stock.schema(),
+            prober.batches(),
+        ))
     }
 
     /// The table of some left rows of a file; `None` where they do not fit.
