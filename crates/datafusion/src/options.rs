@@ -54,7 +54,7 @@ extensions_options! {
         /// `auto`: join through an index where that is estimated to be faster; `on`: wherever it is possible; `off`: nowhere.
         pub index_join: JoinChoice, default = JoinChoice::Auto
         /// Whether what joins read at random passes by the shared cache instead of displacing what others keep there. `auto`:
-        /// where table and payload are at least three times `llc_bytes`, or what the machine reports; `on`: always; `off`: never.
+        /// where `llc_bytes` is given, and table and payload are at least three times that; `on`: always; `off`: never.
         pub streaming: JoinChoice, default = JoinChoice::Auto
         /// Measure once, for a quarter of a second, which techniques pay on this machine, and keep the answer in the
         /// user's cache folder. Off, or with `l2_bytes` given: the size of the L2 decides.

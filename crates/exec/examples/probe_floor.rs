@@ -11,7 +11,7 @@
 use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
 
-use corun_exec::prefetch::prefetch_read;
+use corun_exec::prefetch::prefetch_far;
 use corun_exec::{
     BuildOptions, Chunk, Codes, HugeBuf, JoinTable, Kind, Pairs, ProbeCursor, ScopedThreads, Visited, gather,
 };
@@ -52,9 +52,9 @@ fn best_ns<R>(rows: usize, runs: usize, mut work: impl FnMut(usize) -> R) -> f64
     times.fold(f64::INFINITY, f64::min)
 }
 
-/// The floor: reads lines of `bytes` bytes at random, asked for 32 ahead; nothing else.
+/// The floor: reads lines of `bytes` bytes at random, asked for 64 ahead; nothing else.
 fn floor_ns(bytes: usize) -> f64 {
-    const AHEAD: usize = 32;
+    const AHEAD: usize = 64;
     let words = HugeBuf::<u64>::zeroed(bytes.max(64) / 8).expect("memory for the floor");
     let lines = words.len() / 8;
     let places: Vec<u32> = (0..PROBE_ROWS as u64)
@@ -65,7 +65,7 @@ fn floor_ns(bytes: usize) -> f64 {
         let places = &places[run * RUN_ROWS..][..RUN_ROWS];
         for (index, &place) in places.iter().enumerate() {
             let later = places.get(index + AHEAD).copied().unwrap_or(0);
-            prefetch_read(&words[later as usize]);
+            prefetch_far(&words[later as usize]);
             sum += words[place as usize];
         }
         assert_eq!(sum, 0);

@@ -38,7 +38,7 @@ pub mod visited;
 pub mod workers;
 
 pub use codes::{Chunk, Codes, Validity};
-pub use gather::gather;
+pub use gather::{ask_for, gather};
 pub use huge::HugeBuf;
 pub use table::{BuildError, BuildOptions, JoinTable, Kind, Pairs, ProbeCursor};
 pub use visited::Visited;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::prefetch::prefetch_read;
+use crate::prefetch::prefetch_far;
 
 /// A bitmap over build rows that several threads set at once.
 ///
@@ -62,7 +62,7 @@ impl Visited {
         const AHEAD: usize = 16;
         for (index, &row) in rows.iter().enumerate() {
             if let Some(&later) = rows.get(index + AHEAD) {
-                prefetch_read(self.words.as_ptr().wrapping_add(later as usize / 64));
+                prefetch_far(self.words.as_ptr().wrapping_add(later as usize / 64));
             }
             self.mark(row);
         }

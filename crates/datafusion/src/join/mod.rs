@@ -22,6 +22,7 @@ mod files;
 pub(crate) mod keys;
 pub(crate) mod lookup;
 pub(crate) mod output;
+mod prefetch;
 mod spilled;
 pub(crate) mod stream;
 pub(crate) mod verify;

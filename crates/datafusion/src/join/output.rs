@@ -1,8 +1,9 @@
 //! Output batches from row numbers.
 //!
-//! Build columns are gathered with software prefetch where they are fixed-width and large; probe columns are passed
-//! through untouched when every probe row matched exactly once.
+//! Large build columns are gathered with software prefetch, arrow's `take` being asked where they have NULLs or texts; probe columns are
+//! passed through untouched when every probe row matched exactly once.
 
+use super::prefetch::ask_for_rows;
 use arrow::array::{
     Array, ArrayData, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, make_array,
     new_null_array,
@@ -107,15 +108,16 @@ fn select(column: &ArrayRef, rows: &Rows, reuse: Reuse) -> Result<ArrayRef> {
     match rows {
         Rows::All => Ok(ArrayRef::clone(column)),
         Rows::Null => internal_err!("NULL columns have no rows to select"),
-        Rows::Indices(indices) if column.null_count() == 0 && indices.null_count() == 0 => {
-            match gather_fixed_width(column, indices.values(), reuse) {
-                Some(gathered) => gathered,
-                None => Ok(take(column.as_ref(), indices, None)?),
-            }
-        }
         // An empty build side has only NULL indices, which `take` would look up all the same.
         Rows::Indices(indices) if column.is_empty() => Ok(new_null_array(column.data_type(), indices.len())),
-        Rows::Indices(indices) => Ok(take(column.as_ref(), indices, None)?),
+        Rows::Indices(indices) => {
+            let plain = column.null_count() == 0 && indices.null_count() == 0;
+            if plain && let Some(gathered) = gather_fixed_width(column, indices.values(), reuse) {
+                return gathered;
+            }
+            ask_for_rows(column, indices.values());
+            Ok(take(column.as_ref(), indices, None)?)
+        }
     }
 }
 
@@ -127,6 +129,7 @@ fn gather_fixed_width(column: &ArrayRef, rows: &[u32], reuse: Reuse) -> Option<R
         2 => gather_as::<u16>(&data, rows, reuse),
         4 => gather_as::<u32>(&data, rows, reuse),
         8 => gather_as::<u64>(&data, rows, reuse),
+        16 => gather_as::<u128>(&data, rows, reuse),
         _ => return None,
     };
     let array = ArrayData::builder(column.data_type().clone())
@@ -149,8 +152,11 @@ fn gather_as<T: ArrowNativeType + corun_exec::huge::Plain>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::prefetch::ASK_FROM_ROWS;
     use super::*;
-    use arrow::array::{BooleanArray, Date32Array, Decimal128Array, Int16Array, Int64Array, StringArray};
+    use arrow::array::{
+        BooleanArray, Date32Array, Decimal128Array, Int16Array, Int64Array, StringArray, StringViewArray,
+    };
     use std::sync::Arc;
 
     #[test]
@@ -178,6 +184,33 @@ mod tests {
                 for reuse in [Reuse::Keep, Reuse::Once] {
                     assert_eq!(&select(&column, &rows, reuse).unwrap(), &want);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn large_columns_that_are_asked_for_are_taken_right() {
+        let rows = ASK_FROM_ROWS as i64 + 5;
+        let text = |row| (row % 5 > 0).then(|| "x".repeat(row as usize % 30));
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(
+                (0..rows)
+                    .map(|row| (row % 3 > 0).then_some(row))
+                    .collect::<Int64Array>(),
+            ),
+            Arc::new((0..rows).map(text).collect::<StringArray>()),
+            Arc::new((0..rows).map(text).collect::<StringViewArray>()),
+            Arc::new((0..rows).map(|row| Some(row % 3 > 0)).collect::<BooleanArray>()),
+        ];
+        let scattered = || (0..1_000_u32).map(|row| row * 65_537 % rows as u32);
+        for column in columns {
+            for indices in [
+                UInt32Array::from_iter_values(scattered()),
+                scattered().map(|row| (row % 2 > 0).then_some(row)).collect(),
+            ] {
+                let want = take(column.as_ref(), &indices, None).unwrap();
+                let rows = Rows::Indices(indices);
+                assert_eq!(&select(&column, &rows, Reuse::Keep).unwrap(), &want);
             }
         }
     }

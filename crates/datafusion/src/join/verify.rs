@@ -4,6 +4,7 @@
 //! column after the other; other types go through DataFusion's own comparator.
 
 use super::output::{Assembler, Columns, Rows};
+use super::prefetch::ask_for_rows;
 use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, AsArray, ByteView, GenericByteArray, GenericByteViewArray,
     RecordBatch, UInt32Array, downcast_primitive,
@@ -36,6 +37,7 @@ pub fn retain_equal(
         if pairs.build.is_empty() {
             break;
         }
+        ask_for_rows(build, &pairs.build);
         retain_equal_column(pairs, build, probe, nulls_are)?;
     }
     Ok(())

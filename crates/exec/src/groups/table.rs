@@ -14,7 +14,7 @@ use super::layout::Layout;
 use super::{BATCH_ROWS, try_zeroed};
 use crate::codes::Validity;
 use crate::huge::{HugeBuf, OutOfMemory, bytes_of};
-use crate::prefetch::prefetch_read;
+use crate::prefetch::prefetch_far;
 use crate::table::hash::Mixer;
 
 /// Groups a new table has room for.
@@ -234,7 +234,7 @@ impl Table {
         for (row, place) in positions.iter_mut().enumerate().skip(first) {
             if FAR && row + AHEAD_ROWS < rows {
                 let hash = keys.hash(self.mixer, row + AHEAD_ROWS);
-                prefetch_read(&buckets[bucket_of(hash, first_bit, slots)]);
+                prefetch_far(&buckets[bucket_of(hash, first_bit, slots)]);
             }
             let hash = keys.hash(self.mixer, row);
             let bucket = &buckets[bucket_of(hash, first_bit, slots)];
@@ -242,7 +242,7 @@ impl Table {
             let position = bucket[candidates.trailing_zeros() as usize % BUCKET_SLOTS] & !tag_mask;
             *place = position;
             if FAR {
-                prefetch_read(records.wrapping_add(position as usize * record_words));
+                prefetch_far(records.wrapping_add(position as usize * record_words));
             }
         }
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use super::BuildError;
 use crate::codes::{Chunk, Span};
 use crate::huge::{HugeBuf, Unwritten};
-use crate::prefetch::prefetch_read;
+use crate::prefetch::prefetch_far;
 use crate::workers::{Workers, collect};
 
 /// Elements zeroed or counted by one task.
@@ -53,7 +53,7 @@ pub(crate) fn build_unique(
             chunks[span.chunk].for_each(span.start, span.end, |code, row| {
                 let offset = (code - min) as usize;
                 if far {
-                    prefetch_read(places.as_ptr().wrapping_add(offset));
+                    prefetch_far(places.as_ptr().wrapping_add(offset));
                     let waiting = &mut ring[stored % AHEAD];
                     if stored >= AHEAD {
                         places[waiting.0].store(waiting.1, Ordering::Relaxed);

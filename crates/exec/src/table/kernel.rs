@@ -16,9 +16,9 @@ use super::layout::{Line, passed_bit};
 use super::simd::{Compare, Instructions, Loop};
 use crate::prefetch::{Ask, Kept, LINE_BYTES, Near, ONCE_AHEAD_BYTES, Passing, prefetch_once};
 
-/// How many rows ahead lines are asked for. Measured with `examples/probe_floor.rs` (Sapphire Rapids, other work beside
-/// it), CPU ns a probe row of 16 M random 64-bit keys at 16, 32 and 64 rows: 14.8, 13.3, 13.4; at 1 M: 7.5, 7.5, 7.7.
-pub(crate) const PREFETCH_ROWS: usize = 32;
+/// How many rows ahead lines are asked for. Measured with `examples/probe_floor.rs` (EPYC VM), CPU ns a probe row of 16 M random 64-bit
+/// keys at 16, 32, 64 and 128 rows: 14.3, 11.1, 10.1, 10.0; at 1 M: 9.8, 7.2, 6.7, 6.7.
+pub(crate) const PREFETCH_ROWS: usize = 64;
 
 const _: () = assert!(PREFETCH_ROWS.is_power_of_two());
 
@@ -39,12 +39,14 @@ pub(crate) trait Lookup: Copy {
     /// Can [`Lookup::find`] answer "go on"?
     const GOES_ON: bool;
 
-    /// The code's value, 0 when absent, and whether (1 or 0) it is only known after [`Lookup::find_further`], whose
-    /// memory is asked for.
+    /// The code's value, 0 when absent, and whether (1 or 0) it is only known after [`Lookup::find_further`].
     ///
     /// # Safety
     /// `staged` must come from [`Lookup::stage`] of this code, and the processor have the view's instruction set.
-    unsafe fn find<A: Ask>(&self, code: u64, staged: Self::Staged) -> (u32, u32);
+    unsafe fn find(&self, code: u64, staged: Self::Staged) -> (u32, u32);
+
+    /// Asks for the memory [`Lookup::find_further`] will read first.
+    fn prefetch_further<A: Ask>(&self, code: u64);
 
     /// The value of a code that goes on, 0 when absent.
     ///
@@ -75,10 +77,13 @@ impl Lookup for DenseView<'_> {
     }
 
     #[inline(always)]
-    unsafe fn find<A: Ask>(&self, _code: u64, staged: usize) -> (u32, u32) {
+    unsafe fn find(&self, _code: u64, staged: usize) -> (u32, u32) {
         // SAFETY: `stage` limits the index to the last element.
         (unsafe { *self.values.get_unchecked(staged) }, 0)
     }
+
+    #[inline(always)]
+    fn prefetch_further<A: Ask>(&self, _code: u64) {}
 
     #[inline(always)]
     unsafe fn find_further(&self, code: u64) -> u32 {
@@ -129,7 +134,7 @@ impl<L: Line, C: Compare<L>> Lookup for LineView<'_, L, C> {
     }
 
     #[inline(always)]
-    unsafe fn find<A: Ask>(&self, code: u64, staged: u64) -> (u32, u32) {
+    unsafe fn find(&self, code: u64, staged: u64) -> (u32, u32) {
         let key = L::key(code, self.min);
         // SAFETY: `reduce` is below the number of lines.
         let line = unsafe { self.lines.get_unchecked(reduce(staged, self.lines.len())) };
@@ -138,10 +143,15 @@ impl<L: Line, C: Compare<L>> Lookup for LineView<'_, L, C> {
         let word = line.value_or_passed(mask);
         let absent = u32::from(mask == 0);
         let further = absent & word >> passed_bit(staged);
-        // The next line if it will be read, else this one again; only a hint, so the end of a partition does not matter.
-        A::ask(core::ptr::from_ref(line).wrapping_add(further as usize));
         let value = word & absent.wrapping_sub(1);
         (if self.is_outside(code) { 0 } else { value }, further)
+    }
+
+    #[inline(always)]
+    fn prefetch_further<A: Ask>(&self, code: u64) {
+        // Only a hint, so the end of a partition does not matter.
+        let line = reduce(self.stage(code), self.lines.len());
+        A::ask(self.lines.as_ptr().wrapping_add(line + 1));
     }
 
     #[inline(always)]
@@ -364,6 +374,48 @@ impl Sink for RowSink {
     }
 }
 
+/// A block of probe rows, compared with their first lines.
+struct Block {
+    start: usize,
+    end: usize,
+    values: [u32; BLOCK_ROWS],
+    /// Rows whose value is only known after [`Lookup::find_further`].
+    further: u64,
+}
+
+impl Block {
+    const EMPTY: Block = Block {
+        start: 0,
+        end: 0,
+        values: [0; BLOCK_ROWS],
+        further: 0,
+    };
+
+    /// Follows the few keys that went on, and hands the values to the sink.
+    ///
+    /// # Safety
+    /// The block must be in range of the source, the sink have room for it, and the processor have the instruction set.
+    #[inline(always)]
+    unsafe fn complete<V: Lookup, S: Source, K: Sink, I: Instructions>(
+        &mut self,
+        view: V,
+        source: S,
+        sink: &mut K,
+    ) {
+        let mut row_buffer = [0_u32; BLOCK_ROWS];
+        // SAFETY: the caller's promise.
+        unsafe {
+            while self.further != 0 {
+                let offset = self.further.trailing_zeros() as usize;
+                *self.values.get_unchecked_mut(offset) = view.find_further(source.code(self.start + offset));
+                self.further &= self.further - 1;
+            }
+            let rows = source.rows(self.start, self.end, &mut row_buffer);
+            sink.put::<I>(rows, self.values.as_ptr(), self.end - self.start);
+        }
+    }
+}
+
 /// Codes staged ahead of the comparison; unused when the index is near.
 type Ring<V> = [MaybeUninit<<V as Lookup>::Staged>; PREFETCH_ROWS];
 
@@ -395,7 +447,7 @@ impl<V: Lookup, S: Source, K: Sink, I: Instructions> Loop for Probe<V, S, K, I> 
 }
 
 impl<V: Lookup, S: Source, K: Sink, I: Instructions> Probe<V, S, K, I> {
-    /// Block by block: compares all first lines, then follows the few keys that went on, then writes what was found.
+    /// Block by block: compares all first lines, then, a block later, follows the few keys that went on, then writes what was found.
     ///
     /// Writing found rows directly was measured and rejected: the place of a store then depends on the comparisons
     /// before it, so the loads after it cannot be known not to overlap it, and whole runs degraded to one probe's
@@ -421,20 +473,21 @@ impl<V: Lookup, S: Source, K: Sink, I: Instructions> Probe<V, S, K, I> {
                 place.write(staged);
             }
         }
-        let mut values = [0_u32; BLOCK_ROWS];
-        let mut row_buffer = [0_u32; BLOCK_ROWS];
+        let mut blocks = [Block::EMPTY; 2];
+        let mut number = 0;
         let mut start = 0;
         while start < rows {
             let end = rows.min(start + BLOCK_ROWS);
             source.read_ahead(start);
             // Up to here, later rows are staged on the way.
             let lead_end = end.min(rows.saturating_sub(PREFETCH_ROWS)).max(start);
+            let block = &mut blocks[number % 2];
             let mut further = 0_u64;
             // A macro, because a closure called twice is not always inlined, and then lacks the instruction set.
             macro_rules! take {
                 ($index:expr, $code:expr, $staged:expr) => {{
-                    let (value, goes_on) = view.find::<A>($code, $staged);
-                    *values.get_unchecked_mut($index - start) = value;
+                    let (value, goes_on) = view.find($code, $staged);
+                    *block.values.get_unchecked_mut($index - start) = value;
                     if V::GOES_ON {
                         further |= u64::from(goes_on & 1) << ($index - start);
                     }
@@ -462,18 +515,28 @@ impl<V: Lookup, S: Source, K: Sink, I: Instructions> Probe<V, S, K, I> {
                         take!(index, code, view.stage(code));
                     }
                 }
+            }
+            (block.start, block.end, block.further) = (start, end, further);
+            if A::ASKS {
                 while further != 0 {
-                    let offset = further.trailing_zeros() as usize;
-                    *values.get_unchecked_mut(offset) = view.find_further(source.code(start + offset));
+                    let index = start + further.trailing_zeros() as usize;
+                    // SAFETY: a bit is set for an index of the block.
+                    view.prefetch_further::<A>(unsafe { source.code(index) });
                     further &= further - 1;
                 }
             }
-            // SAFETY: the block is in range; the sink's room is the caller's promise.
-            unsafe {
-                let rows = source.rows(start, end, &mut row_buffer);
-                sink.put::<I>(rows, values.as_ptr(), end - start);
+            // A block later they are there.
+            let complete = number + usize::from(!(A::ASKS && V::GOES_ON));
+            if complete > 0 {
+                // SAFETY: the block was compared; the rest is the caller's promise.
+                unsafe { blocks[(complete - 1) % 2].complete::<V, S, K, I>(view, source, &mut sink) };
             }
+            number += 1;
             start = end;
+        }
+        if A::ASKS && V::GOES_ON && number > 0 {
+            // SAFETY: as above.
+            unsafe { blocks[(number - 1) % 2].complete::<V, S, K, I>(view, source, &mut sink) };
         }
         sink
     }
