@@ -12,6 +12,7 @@ use corun_exec::{
     BuildOptions, Chunk, Codes, JoinTable, Kind, Pairs, ProbeCursor, ScopedThreads, Serial, Validity,
     Visited, Workers,
 };
+use corun_model::cache::reuse::Reuse;
 use libfuzzer_sys::fuzz_target;
 
 /// Reads single bytes, then 0 for ever.
@@ -73,13 +74,18 @@ fuzz_target!(|data: &[u8]| {
             first_row: (number * chunk_rows) as u32,
         })
         .collect();
+    let near = BuildOptions::default();
     let options = BuildOptions {
         force: kind,
         seed,
-        ..BuildOptions::default()
+        // Small tables are probed with prefetching, too.
+        prefetch_from_bytes: if seed % 2 == 0 { 0 } else { near.prefetch_from_bytes },
+        ..near
     };
     let workers: &dyn Workers = if serial { &Serial } else { &ScopedThreads(2) };
-    let table = JoinTable::build(&chunks, &options, workers, &AtomicBool::new(false)).expect("a small table");
+    let mut table =
+        JoinTable::build(&chunks, &options, workers, &AtomicBool::new(false)).expect("a small table");
+    table.set_reuse(if seed % 4 < 2 { Reuse::Keep } else { Reuse::Once });
 
     let mut oracle = HashMap::<u64, Vec<u32>>::new();
     for row in (0..built).filter(|&row| is_valid(row)) {
