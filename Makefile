@@ -131,7 +131,7 @@ loom: bootstrap ## every interleaving of the two threads of a work-ahead set, in
 # between, so tests of teams are, too.
 asan: bootstrap ## exec, machine and store under the address sanitizer (nightly)
 	@scripts/nightly >/dev/null
-	RUSTFLAGS=-Zsanitizer=address $(CARGO) +$$(scripts/nightly 2>/dev/null) test -p corun-exec -p corun-machine -p corun-store --lib --tests \
+	ASAN_OPTIONS=allocator_may_return_null=1 RUSTFLAGS=-Zsanitizer=address $(CARGO) +$$(scripts/nightly 2>/dev/null) test -p corun-exec -p corun-machine -p corun-store --lib --tests \
 		--target $$(rustc -vV | sed -n 's/^host: //p') -- --skip example_programs_run --skip teams::
 
 # The standard library is built with the sanitizer too: without that its locks and joins look like races. Tests ask for memory that
