@@ -40,8 +40,10 @@ pub fn ask_for_rows(column: &ArrayRef, rows: &[u32]) {
                     .map(|view| ByteView::from(*view))
                     .filter(|view| view.length > 12);
                 for view in long {
-                    let buffer = &buffers[view.buffer_index as usize];
-                    prefetch_far(buffer.as_ptr().wrapping_add(view.offset as usize));
+                    // The view of a NULL may be anything.
+                    if let Some(buffer) = buffers.get(view.buffer_index as usize) {
+                        prefetch_far(buffer.as_ptr().wrapping_add(view.offset as usize));
+                    }
                 }
             }
         }};

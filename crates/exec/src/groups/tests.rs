@@ -263,13 +263,11 @@ fn merge_all(
 ) -> (States, usize) {
     let mut states = States::new();
     let mut splits = 0;
-    let mut null: Option<Vec<u64>> = None;
-    for group in parts.iter().filter_map(Partitioned::null_group) {
-        match &mut null {
-            None => null = Some(group.to_vec()),
-            Some(null) => layout.combine(null, group),
-        }
-    }
+    let null_groups = parts.iter().filter_map(Partitioned::null_group);
+    let null = null_groups.map(<[u64]>::to_vec).reduce(|mut all, more| {
+        layout.combine(&mut all, &more);
+        all
+    });
     if let Some(null) = null {
         states.insert(None, states_of(layout, &null));
     }

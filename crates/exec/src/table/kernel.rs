@@ -473,6 +473,8 @@ impl<V: Lookup, S: Source, K: Sink, I: Instructions> Probe<V, S, K, I> {
                 place.write(staged);
             }
         }
+        // Second lines are asked for when a block was compared, and are there a block later.
+        let behind = usize::from(A::ASKS && V::GOES_ON);
         let mut blocks = [Block::EMPTY; 2];
         let mut number = 0;
         let mut start = 0;
@@ -525,16 +527,14 @@ impl<V: Lookup, S: Source, K: Sink, I: Instructions> Probe<V, S, K, I> {
                     further &= further - 1;
                 }
             }
-            // A block later they are there.
-            let complete = number + usize::from(!(A::ASKS && V::GOES_ON));
-            if complete > 0 {
+            if number >= behind {
                 // SAFETY: the block was compared; the rest is the caller's promise.
-                unsafe { blocks[(complete - 1) % 2].complete::<V, S, K, I>(view, source, &mut sink) };
+                unsafe { blocks[(number - behind) % 2].complete::<V, S, K, I>(view, source, &mut sink) };
             }
             number += 1;
             start = end;
         }
-        if A::ASKS && V::GOES_ON && number > 0 {
+        if behind > 0 && number > 0 {
             // SAFETY: as above.
             unsafe { blocks[(number - 1) % 2].complete::<V, S, K, I>(view, source, &mut sink) };
         }
