@@ -1,7 +1,7 @@
 //! Groups rows whose keys and values come from bytes, in several threads' parts, and compares the groups with an ordinary map.
 //!
 //! The first bytes choose the words of a key, functions, bytes of a table, partitions, seed, rows of a batch, which rows have no key or
-//! no value, and what is done between batches; the rest are keys, spread so that few and many groups are reached, and values.
+//! no value, how many keys are numbered, and what is done between batches; the rest are keys, spread so that few and many groups are reached, and values.
 #![no_main]
 
 use std::collections::HashMap;
@@ -50,8 +50,15 @@ fuzz_target!(|data: &[u8]| {
     let mut bytes = Bytes(data.iter());
     let key_words = bytes.next() as usize % 3 + 1;
     let chosen = bytes.next();
-    let all = [Fold::Count, Fold::SumI64, Fold::Min, Fold::Max, Fold::SumI128];
-    let folds: Vec<Fold> = (0..5)
+    let all = [
+        Fold::Count,
+        Fold::SumI64,
+        Fold::Min,
+        Fold::Max,
+        Fold::SumI128,
+        Fold::Skipped,
+    ];
+    let folds: Vec<Fold> = (0..6)
         .filter(|bit| chosen >> bit & 1 == 1)
         .map(|bit| all[bit])
         .collect();
@@ -64,6 +71,7 @@ fuzz_target!(|data: &[u8]| {
     let batch_rows = bytes.next() as usize * 4 + 1;
     let (nulls, missing) = (bytes.next(), bytes.next());
     let family = bytes.next();
+    let numbers_max = bytes.next() as usize * 16;
     let mut actions = bytes.next();
 
     let rest = bytes.0.as_slice();
@@ -87,8 +95,13 @@ fuzz_target!(|data: &[u8]| {
 
     let mut expected = HashMap::<Option<Vec<u64>>, States>::new();
     let mut locals: Vec<LocalGroups> = (0..2)
-        .map(|_| LocalGroups::new(layout.clone(), &options).expect("a small table"))
+        .map(|_| {
+            let mut local = LocalGroups::new(layout.clone(), &options).expect("a small table");
+            local.number(numbers_max).expect("few numbers");
+            local
+        })
         .collect();
+    let mut numbered = vec![Some(HashMap::<Option<Vec<u64>>, u32>::new()); 2];
     let mut parts: Vec<Partitioned> = Vec::new();
     for (number, start) in (0..rows).step_by(batch_rows).enumerate() {
         let range = start..rows.min(start + batch_rows);
@@ -103,9 +116,12 @@ fuzz_target!(|data: &[u8]| {
             let states = expected
                 .entry(group)
                 .or_insert_with(|| states_of(&layout, layout.initial()));
-            if has(&value_mask, missing, place) {
-                for (fold, state) in layout.folds().iter().zip(states) {
-                    fold_into(*fold, state, value(row));
+            let counts = has(&value_mask, missing, place);
+            for (fold, state) in layout.folds().iter().zip(states) {
+                match fold {
+                    Fold::Skipped => state[0] += u64::from(!counts),
+                    fold if counts => fold_into(*fold, state, value(row)),
+                    _ => {}
                 }
             }
         }
@@ -116,7 +132,7 @@ fuzz_target!(|data: &[u8]| {
             .iter()
             .map(|fold| Argument {
                 values: match fold {
-                    Fold::Count => Values::None,
+                    Fold::Count | Fold::Skipped => Values::None,
                     Fold::Min | Fold::Max => Values::Codes(Codes::U64 {
                         values: &codes,
                         bias: 1 << 63,
@@ -127,7 +143,38 @@ fuzz_target!(|data: &[u8]| {
             })
             .collect();
         let local = &mut locals[number % 2];
-        local.push(&keys, valid, &arguments).expect("small records");
+        let numbers = numbered[number % 2].as_mut().and_then(|known| {
+            let number_of = |place: usize| {
+                let has_key = has(&key_mask, nulls, place);
+                let key = has_key.then(|| columns.iter().map(|column| column[place]).collect());
+                let next = known.len() as u32;
+                *known.entry(key).or_insert(next)
+            };
+            let numbers: Vec<u32> = (0..range.len()).map(number_of).collect();
+            (known.len() <= numbers_max).then_some(numbers)
+        });
+        let is_folded = numbers.is_some_and(|numbers| {
+            let unknown: Vec<usize> = local.find(&numbers).map(|row| row as usize).collect();
+            let columns: Vec<Vec<u64>> = columns
+                .iter()
+                .map(|column| unknown.iter().map(|row| column[*row]).collect())
+                .collect();
+            let keys: Vec<&[u64]> = columns.iter().map(Vec::as_slice).collect();
+            let mut mask = vec![0; unknown.len().div_ceil(8)];
+            for (place, row) in unknown.iter().enumerate() {
+                mask[place / 8] |= u8::from(has(&key_mask, nulls, *row)) << (place % 8);
+            }
+            let valid = Some(Validity::new(&mask, 0, unknown.len()));
+            let had_room = local.introduce(&keys, valid).expect("small records");
+            if had_room {
+                local.fold(&arguments);
+            }
+            had_room
+        });
+        if !is_folded {
+            numbered[number % 2] = None;
+            local.push(&keys, valid, &arguments).expect("small records");
+        }
         match actions % 4 {
             1 => drop(local.reduce().expect("small records")),
             2 => parts.push(local.take().expect("small records")),

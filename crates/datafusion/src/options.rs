@@ -27,8 +27,8 @@ extensions_options! {
         pub join_order: bool, default = true
         /// Let joins higher in a chain drop rows that cannot match before the lower joins carry them.
         pub join_prefilter: bool, default = true
-        /// `auto`: group rows in tables that stay in the cores' caches where there are many groups, no key is text, and the functions are
-        /// those that can be folded; `on`: also few, and by text; `off`: as DataFusion does.
+        /// `auto`: group rows in tables that stay in the cores' caches where the first rows tell that this is faster, and the functions are
+        /// those that can be folded; `on`: without looking at them; `off`: as DataFusion does.
         pub aggregate: JoinChoice, default = JoinChoice::Auto
         /// Group rows before they are joined to what their groups are called by, where that is text.
         pub group_before_joins: bool, default = true

@@ -65,7 +65,7 @@ impl PhysicalOptimizerRule for CacheConsciousJoins {
         };
         let plan = match options.aggregate {
             JoinChoice::Off => plan,
-            choice => in_cache::rule::replace(&plan, Relied::Nothing, choice)?,
+            JoinChoice::Auto | JoinChoice::On => in_cache::rule::replace(&plan, Relied::Nothing)?,
         };
         share::show_parts(plan)
     }

@@ -58,7 +58,8 @@ struct State {
     /// Who has not read everything yet.
     places: BTreeMap<Ticket, Place>,
     end: Option<Result<(), Arc<DataFusionError>>>,
-    reservation: MemoryReservation,
+    /// Until somebody else accounts for the batches: a pool that divides itself among those that can spill counts also who holds nothing.
+    reservation: Option<MemoryReservation>,
     task: Option<SpawnedTask<()>>,
 }
 
@@ -107,7 +108,7 @@ impl Buffer {
                 batches: VecDeque::new(),
                 places: readers.map(waits).collect(),
                 end: None,
-                reservation: consumer.register(context.memory_pool()),
+                reservation: Some(consumer.register(context.memory_pool())),
                 task: None,
             }),
             produced: Notify::new(),
@@ -177,7 +178,11 @@ impl Buffer {
     /// The batch in memory or in a file, and the bytes it needs in memory; what is in a file counts as if there were no end of them.
     fn keep(&self, state: &mut State, batch: RecordBatch) -> Result<(Kept, usize)> {
         let bytes = get_record_batch_memory_size(&batch);
-        match state.reservation.try_grow(bytes) {
+        match state
+            .reservation
+            .as_ref()
+            .map_or(Ok(()), |reservation| reservation.try_grow(bytes))
+        {
             Ok(()) => Ok((Kept::Memory(batch), bytes)),
             Err(error) => {
                 let file = self
@@ -243,7 +248,7 @@ impl Buffer {
 
     /// Somebody else accounts for the memory from here on.
     pub(super) fn free_reservation(&self) {
-        self.state.lock().reservation.free();
+        self.state.lock().reservation = None;
     }
 }
 
@@ -290,9 +295,9 @@ impl State {
                 break;
             };
             self.first += 1;
-            if let Kept::Memory(batch) = kept {
-                let bytes = get_record_batch_memory_size(&batch).min(self.reservation.size());
-                self.reservation.shrink(bytes);
+            if let (Kept::Memory(batch), Some(reservation)) = (kept, &self.reservation) {
+                let bytes = get_record_batch_memory_size(&batch).min(reservation.size());
+                reservation.shrink(bytes);
             }
         }
     }

@@ -3,12 +3,13 @@
 use std::ops::Range;
 
 use super::layout::{Fold, Layout, state_of, words_of};
+use super::pairs::{Simple, fold_pair};
 use crate::codes::{Codes, Validity};
 
 /// One function's argument, a value a row.
 #[derive(Clone, Copy, Debug)]
 pub enum Values<'a> {
-    /// No values, for [`Fold::Count`].
+    /// No values, for [`Fold::Count`] and [`Fold::Skipped`].
     None,
     /// For [`Fold::SumI64`] and [`Fold::SumI128`].
     I32(&'a [i32]),
@@ -25,7 +26,7 @@ pub enum Values<'a> {
 /// One function's argument in a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Argument<'a> {
-    /// The values; [`Fold::Count`] takes any and looks at none.
+    /// The values; [`Fold::Count`] and [`Fold::Skipped`] take any and look at none.
     pub values: Values<'a>,
     /// The rows that count; `None`: all.
     pub valid: Option<Validity<'a>>,
@@ -35,7 +36,7 @@ impl Argument<'_> {
     /// Panics unless `fold` can take this argument for so many rows.
     pub(super) fn check(&self, fold: Fold, rows: usize) {
         let length = match (fold, self.values) {
-            (Fold::Count, _) => rows,
+            (Fold::Count | Fold::Skipped, _) => rows,
             (Fold::SumI64 | Fold::SumI128, Values::I32(values)) => values.len(),
             (Fold::SumI64 | Fold::SumI128, Values::I64(values)) => values.len(),
             (Fold::SumF64, Values::F64(values)) => values.len(),
@@ -165,6 +166,16 @@ impl Rows<'_> {
         }
     }
 
+    fn skipped(&self, mut states: States<'_>) {
+        match self.valid {
+            None if matches!(states.places, Places::At(_)) => {}
+            None => states.narrow(self.range.clone(), |state, _| state),
+            Some(valid) => states.narrow(self.range.clone(), |state, row| {
+                state.wrapping_add(u64::from(!valid.is_valid(row)))
+            }),
+        }
+    }
+
     fn count(&self, mut states: States<'_>) {
         match self.valid {
             None => states.narrow(self.range.clone(), |state, _| state.wrapping_add(1)),
@@ -176,7 +187,7 @@ impl Rows<'_> {
 }
 
 #[inline(always)]
-fn add_f64(state: u64, value: f64) -> u64 {
+pub(super) fn add_f64(state: u64, value: f64) -> u64 {
     (f64::from_bits(state) + value).to_bits()
 }
 
@@ -188,41 +199,80 @@ pub(super) fn fold_rows(
     arguments: &[Argument<'_>],
     range: Range<usize>,
 ) {
-    for (number, (&fold, argument)) in layout.folds().iter().zip(arguments).enumerate() {
-        let states = States {
-            records,
-            record_words: layout.record_words(),
-            offset: layout.offset(number),
-            places,
+    let mut waiting: Option<(usize, Simple<'_>)> = None;
+    for number in 0..arguments.len() {
+        let simple = match places {
+            Places::At(positions) => {
+                Some(positions).zip(Simple::of(layout.folds()[number], &arguments[number], &range))
+            }
+            Places::Own(_) => None,
         };
-        let rows = Rows {
-            range: range.clone(),
-            valid: argument.valid,
+        let Some((positions, simple)) = simple else {
+            fold_one(layout, records, places, number, &arguments[number], range.clone());
+            continue;
         };
-        match (fold, argument.values) {
-            (Fold::Count, _) => rows.count(states),
-            (Fold::SumI64, Values::I32(values)) => {
-                rows.narrow(states, values, |sum, value| {
-                    sum.wrapping_add(i64::from(value) as u64)
-                });
+        match waiting.take() {
+            None => waiting = Some((number, simple)),
+            Some((first, other)) => {
+                let at = [first, number].map(|number| layout.offset(number));
+                fold_pair(
+                    records,
+                    layout.record_words(),
+                    positions,
+                    (at[0], other),
+                    (at[1], simple),
+                );
             }
-            (Fold::SumI64, Values::I64(values)) => {
-                rows.narrow(states, values, |sum, value| sum.wrapping_add(value as u64));
-            }
-            (Fold::SumF64, Values::F64(values)) => rows.narrow(states, values, add_f64),
-            (Fold::SumI128, Values::I32(values)) => {
-                rows.wide(states, values, |sum, value| sum.wrapping_add(i128::from(value)));
-            }
-            (Fold::SumI128, Values::I64(values)) => {
-                rows.wide(states, values, |sum, value| sum.wrapping_add(i128::from(value)));
-            }
-            (Fold::SumI128, Values::I128(values)) => rows.wide(states, values, i128::wrapping_add),
-            (Fold::Min, Values::Codes(codes)) => rows.codes(states, codes, u64::min),
-            (Fold::Max, Values::Codes(codes)) => rows.codes(states, codes, u64::max),
-            (Fold::MinI128, Values::I128(values)) => rows.wide(states, values, i128::min),
-            (Fold::MaxI128, Values::I128(values)) => rows.wide(states, values, i128::max),
-            _ => unreachable!("arguments are checked before"),
         }
+    }
+    if let Some((number, _)) = waiting {
+        fold_one(layout, records, places, number, &arguments[number], range);
+    }
+}
+
+/// Folds rows into the states of one function.
+fn fold_one(
+    layout: &Layout,
+    records: &mut [u64],
+    places: Places<'_>,
+    number: usize,
+    argument: &Argument<'_>,
+    range: Range<usize>,
+) {
+    let states = States {
+        records,
+        record_words: layout.record_words(),
+        offset: layout.offset(number),
+        places,
+    };
+    let rows = Rows {
+        range,
+        valid: argument.valid,
+    };
+    match (layout.folds()[number], argument.values) {
+        (Fold::Count, _) => rows.count(states),
+        (Fold::Skipped, _) => rows.skipped(states),
+        (Fold::SumI64, Values::I32(values)) => {
+            rows.narrow(states, values, |sum, value| {
+                sum.wrapping_add(i64::from(value) as u64)
+            });
+        }
+        (Fold::SumI64, Values::I64(values)) => {
+            rows.narrow(states, values, |sum, value| sum.wrapping_add(value as u64));
+        }
+        (Fold::SumF64, Values::F64(values)) => rows.narrow(states, values, add_f64),
+        (Fold::SumI128, Values::I32(values)) => {
+            rows.wide(states, values, |sum, value| sum.wrapping_add(i128::from(value)));
+        }
+        (Fold::SumI128, Values::I64(values)) => {
+            rows.wide(states, values, |sum, value| sum.wrapping_add(i128::from(value)));
+        }
+        (Fold::SumI128, Values::I128(values)) => rows.wide(states, values, i128::wrapping_add),
+        (Fold::Min, Values::Codes(codes)) => rows.codes(states, codes, u64::min),
+        (Fold::Max, Values::Codes(codes)) => rows.codes(states, codes, u64::max),
+        (Fold::MinI128, Values::I128(values)) => rows.wide(states, values, i128::min),
+        (Fold::MaxI128, Values::I128(values)) => rows.wide(states, values, i128::max),
+        _ => unreachable!("arguments are checked before"),
     }
 }
 
@@ -242,7 +292,7 @@ pub(super) fn combine_rows(layout: &Layout, records: &mut [u64], positions: &[u3
             .chunks_exact(record_words)
             .map(|record| state_of([record[offset], record[offset + 1]]));
         match fold {
-            Fold::Count | Fold::SumI64 => states.narrow(words, u64::wrapping_add),
+            Fold::Count | Fold::Skipped | Fold::SumI64 => states.narrow(words, u64::wrapping_add),
             Fold::SumF64 => states.narrow(words, |state, value| add_f64(state, f64::from_bits(value))),
             Fold::Min => states.narrow(words, u64::min),
             Fold::Max => states.narrow(words, u64::max),

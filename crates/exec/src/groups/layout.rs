@@ -7,6 +7,8 @@ use super::fold::combine_rows;
 pub enum Fold {
     /// The number of rows that count.
     Count,
+    /// The number of rows that do not count, which costs nothing where all do.
+    Skipped,
     /// A sum of 64-bit integers, wrapping.
     SumI64,
     /// A sum of 64-bit floats, as its bits.
@@ -27,7 +29,7 @@ impl Fold {
     /// Words of a state. Of two words the first is the low one.
     pub fn words(self) -> usize {
         match self {
-            Fold::Count | Fold::SumI64 | Fold::SumF64 | Fold::Min | Fold::Max => 1,
+            Fold::Count | Fold::Skipped | Fold::SumI64 | Fold::SumF64 | Fold::Min | Fold::Max => 1,
             Fold::SumI128 | Fold::MinI128 | Fold::MaxI128 => 2,
         }
     }
@@ -35,7 +37,7 @@ impl Fold {
     /// The state of no rows.
     fn initial(self) -> i128 {
         match self {
-            Fold::Count | Fold::SumI64 | Fold::SumF64 | Fold::SumI128 | Fold::Max => 0,
+            Fold::Count | Fold::Skipped | Fold::SumI64 | Fold::SumF64 | Fold::SumI128 | Fold::Max => 0,
             Fold::Min => i128::from(u64::MAX),
             Fold::MinI128 => i128::MAX,
             Fold::MaxI128 => i128::MIN,

@@ -4,6 +4,7 @@ use super::fold::{Argument, Places, fold_rows};
 use super::keys::{Columns, Keys, ManyColumns, hash_records, rows_of};
 use super::layout::Layout;
 use super::merge::{merge, merge_bytes_max};
+use super::numbered::Numbered;
 use super::partitioned::Partitioned;
 use super::table::{FIRST_CAPACITY, NullKeys, Scratch, Table};
 use super::{BATCH_ROWS, Options, try_zeroed};
@@ -41,21 +42,22 @@ const TRIED_PARTITIONS: usize = 4;
 /// ```
 #[derive(Debug)]
 pub struct LocalGroups {
-    layout: Layout,
+    pub(super) layout: Layout,
     options: Options,
     mixer: Mixer,
     /// Groups of a table of the budget.
-    near_capacity: usize,
-    table: Table,
-    scratch: Scratch,
+    pub(super) near_capacity: usize,
+    pub(super) table: Table,
+    pub(super) numbered: Numbered,
+    pub(super) scratch: Scratch,
     /// Records of rows that pass by the table; empty until there are any.
     passing: Vec<u64>,
     partitioned: Partitioned,
     /// Whether the record at position 0, that of the NULL key, has a row.
-    has_null: bool,
-    rows: u64,
+    pub(super) has_null: bool,
+    pub(super) rows: u64,
     /// Rows in the table.
-    table_rows: u64,
+    pub(super) table_rows: u64,
     /// Rows that are still to pass by.
     bypass_rows: u64,
     pub(super) emptied: u64,
@@ -79,6 +81,7 @@ impl LocalGroups {
             mixer,
             near_capacity,
             table: Table::new(layout.clone(), mixer, near_capacity)?,
+            numbered: Numbered::default(),
             scratch: Scratch::new()?,
             passing: Vec::new(),
             partitioned: Partitioned::new(&layout, 0, options.partition_bits)?,
@@ -108,11 +111,8 @@ impl LocalGroups {
         arguments: &[Argument<'_>],
     ) -> Result<(), OutOfMemory> {
         assert_eq!(keys.len(), self.layout.key_words(), "key words");
-        assert_eq!(arguments.len(), self.layout.folds().len(), "arguments");
         let rows = rows_of(keys, valid);
-        for (&fold, argument) in self.layout.folds().iter().zip(arguments) {
-            argument.check(fold, rows);
-        }
+        self.check(arguments, rows);
         for start in (0..rows).step_by(BATCH_ROWS) {
             let range = start..rows.min(start + BATCH_ROWS);
             let batch = Batch {
@@ -141,6 +141,14 @@ impl LocalGroups {
         }
         self.rows += rows as u64;
         Ok(())
+    }
+
+    /// Panics unless the folds can take these arguments for so many rows.
+    pub(super) fn check(&self, arguments: &[Argument<'_>], rows: usize) {
+        assert_eq!(arguments.len(), self.layout.folds().len(), "arguments");
+        for (&fold, argument) in self.layout.folds().iter().zip(arguments) {
+            argument.check(fold, rows);
+        }
     }
 
     fn push_batch(&mut self, keys: &impl Keys, batch: &Batch<'_>) -> Result<(), OutOfMemory> {
@@ -265,6 +273,7 @@ impl LocalGroups {
             self.partitioned.scatter(batch, hashes)?;
         }
         self.table.clear();
+        self.numbered.forget();
         self.table_rows = 0;
         Ok(())
     }
@@ -279,9 +288,15 @@ impl LocalGroups {
         self.bypassed_rows
     }
 
+    /// Most groups of a table.
+    pub(super) fn capacity_max(&self) -> usize {
+        (GROW_TO_TABLES * self.near_capacity).max(self.numbered.len())
+    }
+
     /// Allocated bytes.
     pub fn bytes(&self) -> usize {
-        self.table.bytes() + self.scratch.bytes() + self.passing.capacity() * 8 + self.partitioned.bytes()
+        let tables = self.table.bytes() + self.numbered.bytes() + self.scratch.bytes();
+        tables + self.passing.capacity() * 8 + self.partitioned.bytes()
     }
 
     /// Upper bound of the bytes that pushing so many rows and then [`LocalGroups::take`] or [`LocalGroups::finish`]
@@ -289,7 +304,7 @@ impl LocalGroups {
     pub fn bytes_for(&self, rows: usize) -> usize {
         let record_bytes = self.layout.record_words() * 8;
         let groups = self.table.len().saturating_add(rows);
-        let capacity_max = GROW_TO_TABLES * self.near_capacity;
+        let capacity_max = self.capacity_max();
         let capacity = groups
             .saturating_mul(2)
             .clamp(FIRST_CAPACITY, capacity_max.max(FIRST_CAPACITY));

@@ -46,6 +46,8 @@ mod keys;
 mod layout;
 mod local;
 mod merge;
+mod numbered;
+mod pairs;
 mod partitioned;
 mod table;
 #[cfg(test)]

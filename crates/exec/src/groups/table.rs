@@ -266,7 +266,7 @@ impl Table {
 
     /// The position of the group of a row, a new one if need be; `None` if there is no room for it.
     #[inline(never)]
-    fn find_or_insert(&mut self, keys: &impl Keys, row: usize) -> Option<u32> {
+    pub(super) fn find_or_insert(&mut self, keys: &impl Keys, row: usize) -> Option<u32> {
         let hash = keys.hash(self.mixer, row);
         let record_words = self.layout.record_words();
         let tag = hash as u32 & self.tag_mask;

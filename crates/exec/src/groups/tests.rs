@@ -75,8 +75,8 @@ impl Column {
         let kind = numbers.below(3);
         match (fold, kind) {
             // Nobody looks at it.
-            (Fold::Count, 0) => Column::F64(vec![0.0; 3]),
-            (Fold::Count, _) => Column::None,
+            (Fold::Count | Fold::Skipped, 0) => Column::F64(vec![0.0; 3]),
+            (Fold::Count | Fold::Skipped, _) => Column::None,
             (Fold::SumI64, 0) | (Fold::SumI128, 0) => {
                 Column::I32((0..rows).map(|_| numbers.next() as i32).collect())
             }
@@ -156,19 +156,42 @@ impl Batch {
         }
     }
 
-    fn push_to(&self, local: &mut LocalGroups) {
-        let keys: Vec<&[u64]> = self.keys.iter().map(Vec::as_slice).collect();
-        let arguments: Vec<Argument<'_>> = self
-            .arguments
-            .iter()
+    fn arguments(&self) -> Vec<Argument<'_>> {
+        let arguments = self.arguments.iter();
+        arguments
             .map(|(column, mask)| Argument {
                 values: column.values(),
                 valid: mask.as_ref().map(Bitmap::validity),
             })
-            .collect();
-        local
-            .push(&keys, self.valid.as_ref().map(Bitmap::validity), &arguments)
-            .unwrap();
+            .collect()
+    }
+
+    fn push_to(&self, local: &mut LocalGroups) {
+        let keys: Vec<&[u64]> = self.keys.iter().map(Vec::as_slice).collect();
+        let valid = self.valid.as_ref().map(Bitmap::validity);
+        local.push(&keys, valid, &self.arguments()).unwrap();
+    }
+
+    /// Folds the rows by the numbers of their keys. `false`, and the rows are for [`Batch::push_to`], where the table has no room.
+    fn fold_into(&self, local: &mut LocalGroups, numbers: &[u32]) -> bool {
+        let unknown: Vec<u32> = local.find(numbers).collect();
+        let of_rows =
+            |word: &Vec<u64>| -> Vec<u64> { unknown.iter().map(|&row| word[row as usize]).collect() };
+        let keys: Vec<Vec<u64>> = self.keys.iter().map(of_rows).collect();
+        let keys: Vec<&[u64]> = keys.iter().map(Vec::as_slice).collect();
+        let valid = self.valid.as_ref().map(|valid| {
+            let mut of_unknown = vec![0; unknown.len().div_ceil(8)];
+            for (number, &row) in unknown.iter().enumerate() {
+                of_unknown[number / 8] |= u8::from(valid.validity().is_valid(row as usize)) << (number % 8);
+            }
+            of_unknown
+        });
+        let valid = valid.as_ref().map(|bytes| Validity::new(bytes, 0, unknown.len()));
+        let had_room = local.introduce(&keys, valid).unwrap();
+        if had_room {
+            local.fold(&self.arguments());
+        }
+        had_room
     }
 
     fn key(&self, row: usize) -> Option<Vec<u64>> {
@@ -200,6 +223,7 @@ fn oracle(layout: &Layout, batches: &[Batch]) -> States {
                 });
                 match fold {
                     Fold::Count => values.count() as i128,
+                    Fold::Skipped => (rows.len() - values.count()) as i128,
                     Fold::SumI64 => i128::from(values.fold(0, i128::wrapping_add) as u64),
                     Fold::SumF64 => values.sum(),
                     Fold::SumI128 => values.fold(0, i128::wrapping_add),
@@ -306,6 +330,34 @@ fn push_checked(batch: &Batch, local: &mut LocalGroups) {
     );
 }
 
+/// The numbers of keys, in the order they come up, and how many there may be.
+struct KeyNumbers {
+    numbers: BTreeMap<Option<Vec<u64>>, u32>,
+    most: usize,
+}
+
+impl KeyNumbers {
+    /// Pushes by numbers while the keys are so few that all have one, checking what was announced to be allocated.
+    fn push(&mut self, batch: &Batch, local: &mut LocalGroups) {
+        let limit = local.bytes() + local.bytes_for(batch.keys[0].len());
+        let mut numbers = Vec::new();
+        for row in 0..batch.keys[0].len() {
+            let next = self.numbers.len() as u32;
+            numbers.push(*self.numbers.entry(batch.key(row)).or_insert(next));
+        }
+        if self.numbers.len() <= self.most && batch.fold_into(local, &numbers) {
+            assert!(
+                local.bytes() <= limit,
+                "{} bytes, {limit} announced",
+                local.bytes()
+            );
+        } else {
+            self.most = 0;
+            push_checked(batch, local);
+        }
+    }
+}
+
 fn reduce_checked(local: &mut LocalGroups) {
     let (records, limit) = (local.record_bytes(), local.bytes() + local.bytes_to_reduce());
     let halved = local.reduce().unwrap();
@@ -326,6 +378,7 @@ fn take_checked(local: &mut LocalGroups) -> Partitioned {
 fn fold() -> impl Strategy<Value = Fold> {
     prop::sample::select(vec![
         Fold::Count,
+        Fold::Skipped,
         Fold::SumI64,
         Fold::SumF64,
         Fold::SumI128,
@@ -381,6 +434,7 @@ proptest! {
         take_after in 0_usize..4,
         reduce_after in 0_usize..4,
         owned in any::<bool>(),
+        numbers_max in prop::sample::select(vec![0_usize, 5, 300, 5000]),
         seed in any::<u64>(),
     ) {
         let layout = Layout::new(key_words, folds);
@@ -389,9 +443,11 @@ proptest! {
         let (mut batches, mut parts) = (Vec::new(), Vec::new());
         for lengths in threads {
             let mut local = LocalGroups::new(layout.clone(), &options).unwrap();
+            local.number(numbers_max).unwrap();
+            let mut key_numbers = KeyNumbers { numbers: BTreeMap::new(), most: numbers_max };
             for (number, &rows) in lengths.iter().enumerate() {
                 let batch = Batch::random(&layout, rows, &mut key, &mut numbers);
-                push_checked(&batch, &mut local);
+                key_numbers.push(&batch, &mut local);
                 batches.push(batch);
                 if number == reduce_after {
                     reduce_checked(&mut local);
@@ -406,6 +462,32 @@ proptest! {
         let (states, _) = merge_all(&layout, parts, &options, owned);
         prop_assert_eq!(states, oracle(&layout, &batches));
     }
+}
+
+#[test]
+#[should_panic(expected = "index out of bounds")]
+fn a_number_beyond_those_announced_is_refused() {
+    let layout = Layout::new(1, vec![Fold::Count]);
+    let mut local = LocalGroups::new(layout, &options_of(3000, 2)).unwrap();
+    local.number(3).unwrap();
+    assert_eq!(local.find(&[0, 2, 2]).collect::<Vec<u32>>(), [0, 1, 2]);
+    assert!(local.introduce(&[&[7, 8, 8]], None).unwrap());
+    assert_eq!(local.find(&[2, 0, 2]).len(), 0);
+    let _ = local.find(&[3]);
+}
+
+#[test]
+#[should_panic(expected = "out of bounds")]
+fn a_number_that_was_not_introduced_is_refused() {
+    let layout = Layout::new(1, vec![Fold::Count]);
+    let mut local = LocalGroups::new(layout, &options_of(3000, 2)).unwrap();
+    local.number(3).unwrap();
+    assert_eq!(local.find(&[1]).len(), 1);
+    let rows = Argument {
+        values: Values::None,
+        valid: None,
+    };
+    local.fold(&[rows]);
 }
 
 const LAYOUT_FOLDS: [Fold; 3] = [Fold::SumI64, Fold::Count, Fold::MinI128];

@@ -30,7 +30,7 @@ pub const GROUP_SHARE: f64 = 0.25;
 const KEY_RANGE_SHARE: f64 = 0.9;
 
 /// A build side this many times smaller than the probe side is worth swapping for, although the estimate is crude.
-pub const SWAP_FACTOR: f64 = 4.0;
+pub const SWAP_FACTOR: f64 = 3.0;
 
 /// The values of a column, or those of them that conditions leave: from the least to the largest. Infinite where there is no end.
 #[derive(Debug, Clone, Copy, PartialEq)]

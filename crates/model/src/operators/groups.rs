@@ -2,10 +2,10 @@
 //!
 //! Of keys drawn from `g` groups, `n` rows meet `g (1 - e^(-n/g))` different ones, so the second half of them brings
 //! `e^(-n/2g)` times as many new keys as the first. Keys that come in order, so many rows each, bring as many new ones in the
-//! second half: there is no end of their groups in sight.
+//! second half: there is no end of their groups in sight. Of keys of which a few have most rows, more rows always tell of more groups.
 //!
-//! Order of calls: count the different keys among half of the first [`LOOKS`] rows and among all of them, ask [`Look::verdict`], and
-//! look at more rows where it is unclear.
+//! Order of calls: count the different keys among a quarter of the first [`LOOKS`] rows, among half and among all of them, ask
+//! [`Look::verdict`], and look at more rows where it is unclear.
 
 /// Rows that are looked at: few first, for most rows have few groups, then more.
 pub const LOOKS: [usize; 2] = [8 << 10, 64 << 10];
@@ -20,12 +20,18 @@ const SURELY_FEW: f64 = 60_000.0;
 /// Keys that come in order have a new one every so many rows, at least: otherwise DataFusion's table is in the caches too.
 const ROWS_A_GROUP_MAX: f64 = 8.0;
 
+/// Twice as many rows of uniform keys tell of as many groups, give or take a few percent; of keys whose frequency falls with their rank (Zipf),
+/// of 1.5 times as many.
+const SKEWED: f64 = 1.25;
+
 /// Different keys among the first rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Look {
     /// Rows looked at.
     pub rows: f64,
-    /// Different keys among the first half of them.
+    /// Different keys among the first quarter of them.
+    pub quarter: f64,
+    /// Different keys among the first half.
     pub half: f64,
     /// Different keys among all.
     pub whole: f64,
@@ -38,6 +44,8 @@ pub enum Verdict {
     Few,
     /// Groups that are made faster in the caches.
     Many,
+    /// A few groups have most rows, and there are many others: faster in the caches.
+    Skewed,
     /// More rows must be looked at.
     Unclear,
 }
@@ -45,30 +53,43 @@ pub enum Verdict {
 impl Look {
     /// About how many groups all rows have; infinitely many where no end is in sight.
     pub fn groups(&self) -> f64 {
-        if self.half <= 0.0 {
-            return 0.0;
-        }
-        let new = ((self.whole - self.half) / self.half).max(f64::MIN_POSITIVE);
-        if new >= 1.0 {
-            return f64::INFINITY;
-        }
-        self.rows / 2.0 / -new.ln()
+        estimate(self.rows / 2.0, self.half, self.whole)
+    }
+
+    fn is_skewed(&self) -> bool {
+        let earlier = estimate(self.rows / 4.0, self.quarter, self.half);
+        self.groups() > SKEWED * earlier
     }
 
     /// What this look tells; one at the most rows of [`LOOKS`] is never unclear.
     pub fn verdict(&self) -> Verdict {
         let groups = self.groups();
         let last = self.rows >= LOOKS[LOOKS.len() - 1] as f64;
-        if self.whole * ROWS_A_GROUP_MAX < self.rows || groups < SURELY_FEW {
+        let is_skewed = self.is_skewed();
+        if self.whole * ROWS_A_GROUP_MAX < self.rows || groups < SURELY_FEW && !is_skewed {
             Verdict::Few
         } else if !last {
             Verdict::Unclear
-        } else if groups < MANY {
-            Verdict::Few
-        } else {
+        } else if groups >= MANY {
             Verdict::Many
+        } else if is_skewed {
+            Verdict::Skewed
+        } else {
+            Verdict::Few
         }
     }
+}
+
+/// About how many groups there are where so many rows have `before` different keys, and as many more rows bring these to `after`.
+fn estimate(rows: f64, before: f64, after: f64) -> f64 {
+    if before <= 0.0 {
+        return 0.0;
+    }
+    let new = ((after - before) / before).max(f64::MIN_POSITIVE);
+    if new >= 1.0 {
+        return f64::INFINITY;
+    }
+    rows / -new.ln()
 }
 
 /// Bytes of records of one input from which they are reduced where groups have several each. Unmeasured.
@@ -118,6 +139,7 @@ mod tests {
         let distinct = |rows: usize| (0..rows as u64).map(&key).collect::<HashSet<_>>().len() as f64;
         Look {
             rows: rows as f64,
+            quarter: distinct(rows / 4),
             half: distinct(rows / 2),
             whole: distinct(rows),
         }
@@ -167,6 +189,24 @@ mod tests {
     }
 
     #[test]
+    fn keys_of_which_few_have_most_rows_are_skewed() {
+        // The rank of a key is a power of the number of keys: frequencies fall as 1 / rank.
+        let zipf = |keys: f64| {
+            move |row: u64| {
+                let mixed = mixed(row.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                keys.powf(mixed as f64 / 2.0_f64.powi(64)) as u64
+            }
+        };
+        assert_eq!(verdict(zipf(1e5)), Verdict::Skewed);
+        for keys in [1e6, 1e8] {
+            assert_ne!(verdict(zipf(keys)), Verdict::Few, "{keys}");
+        }
+        for keys in [10.0, 1e3, 1e4] {
+            assert_eq!(verdict(zipf(keys)), Verdict::Few, "{keys}");
+        }
+    }
+
+    #[test]
     fn records_are_reduced_when_they_have_grown() {
         let mut reductions = Reductions::default();
         assert!(!reductions.are_due(REDUCE_FROM - 1) && reductions.are_due(REDUCE_FROM));
@@ -180,8 +220,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_look_tells_something(rows in 0.0..1e6, half in 0.0..1e6, whole in 0.0..1e6) {
-            let look = Look { rows, half, whole };
+        fn every_look_tells_something(
+            rows in 0.0..1e6, quarter in 0.0..1e6, half in 0.0..1e6, whole in 0.0..1e6,
+        ) {
+            let look = Look { rows, quarter, half, whole };
             prop_assert!(look.groups() >= 0.0);
             prop_assert!(rows < LOOKS[1] as f64 || look.verdict() != Verdict::Unclear);
         }

@@ -23,7 +23,9 @@ fn workload() -> Workload {
         order_by,
         recorded,
         generate: Some(|scale_factor, partitions, threads, progress| {
-            Ok(Tpch::new(scale_factor)?.dataset(partitions, threads, progress))
+            Ok(Tpch::new(scale_factor)?
+                .only_read_columns()
+                .dataset(partitions, threads, progress))
         }),
         peers: &[&DUCKDB],
         files: |scale_factor, files, progress| {

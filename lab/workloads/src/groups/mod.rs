@@ -3,7 +3,7 @@
 //! Order of calls: [`Groups::new`] with a scale factor, then [`Groups::dataset`] for batches in memory or [`Groups::write_parquet`] for
 //! files; [`QUERIES`] gives the SQL. The content depends on the seed and the scale factor only: every cell is a function of its row number.
 //!
-//! Keys are spread over all numbers, so no engine finds a group by counting from the least key. Sums of `v` are sums of whole numbers, those of
+//! Keys are spread over all numbers, so no engine finds a group by counting from the least key, but for `v` and `d100k`. Sums of `v` are sums of whole numbers, those of
 //! `w` of decimals, and `x` is only ever compared: answers of engines that add in different orders are the same.
 
 mod queries;
@@ -152,6 +152,8 @@ impl Generator for Groups {
             ("v", DataType::Int64),
             ("w", DataType::Decimal128(15, SCALE)),
             ("x", DataType::Float64),
+            ("d100k", DataType::Int64),
+            ("t10", DataType::Utf8),
         ];
         let fields = integers.chain(others);
         let fields = fields.map(|(name, data_type)| Field::new(name, data_type, false));
@@ -189,6 +191,10 @@ impl Generator for Groups {
         columns.push(decimals(numbers(15, 10_000).map(i128::from).collect()));
         let floats = numbers(16, 1 << 30).map(|value| value as f64 / (1 << 20) as f64);
         columns.push(Arc::new(Float64Array::from_iter_values(floats)));
+        let dense = numbers(17, Count::ForRows(160).groups(self.rows)).map(|group| group as i64);
+        columns.push(Arc::new(Int64Array::from_iter_values(dense)));
+        let few = numbers(18, 10).map(|group| format!("segment {group}"));
+        columns.push(Arc::new(StringArray::from_iter_values(few)));
         columns
     }
 }

@@ -21,6 +21,9 @@ pub const QUERIES: &[(&str, &str)] = &[
     ("int_10", by_key!("k10")),
     ("int_1k", by_key!("k1k")),
     ("int_100k", by_key!("k100k")),
+    ("dense_100", by_key!("v")),
+    ("dense_100k", by_key!("d100k")),
+    ("text_10", by_key!("t10")),
     ("int_1m", by_key!("k1m")),
     ("int_4m", by_key!("k4m")),
     ("int_16m", by_key!("k16m")),
@@ -28,6 +31,11 @@ pub const QUERIES: &[(&str, &str)] = &[
     ("short_text_1m", by_key!("short")),
     ("long_text_1m", by_key!("long")),
     ("decimal_1m", by_key!("amount")),
+    (
+        "few_keys_1k",
+        "select count(*) as groups, max(a) as a, max(b) as b, max(n) as n, sum(w) as w
+from (select t10 as a, v as b, count(*) as n, sum(w) as w from g group by t10, v) as answer",
+    ),
     (
         "two_keys_1m",
         "select count(*) as groups, max(a) as a, max(b) as b, max(n) as n, sum(v) as v

@@ -8,11 +8,15 @@
 //! ```
 
 use super::Spec;
-use super::functions::validity;
+use super::functions::Evaluation;
+use super::keys::Keys;
+use super::look_ahead::Way;
+use super::numbers::{Numbering, Numbers};
 use super::texts::Known;
 use crate::tasks;
-use arrow::array::{ArrayRef, AsArray, FixedSizeBinaryArray, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, FixedSizeBinaryArray, RecordBatch, UInt32Array};
 use arrow::buffer::Buffer;
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Schema};
 use corun_exec::groups::{LocalGroups, Partitioned};
 use corun_model::operators::groups::Reductions;
@@ -107,13 +111,14 @@ impl SpilledReader {
 /// Of the inputs and expressions; no memory for a batch; no disk.
 pub(super) async fn collect(
     spec: Arc<Spec>,
+    way: Way,
     inputs: Vec<SendableRecordBatchStream>,
     context: Arc<TaskContext>,
     metrics: ExecutionPlanMetricsSet,
 ) -> Result<Collected> {
     let files_max = (FILES_MAX / inputs.len().max(1)).max(4);
     let grouping = |(number, input): (usize, _)| {
-        let grouping = Grouping::new(Arc::clone(&spec), number, files_max, &context, &metrics);
+        let grouping = Grouping::new(Arc::clone(&spec), way, number, files_max, &context, &metrics);
         async move { grouping?.run(input).await }
     };
     let inputs = tasks::all(inputs.into_iter().enumerate().map(grouping)).await?;
@@ -131,6 +136,8 @@ struct Grouping {
     spec: Arc<Spec>,
     groups: LocalGroups,
     texts: Known,
+    /// Of the keys; `None` where they are too many.
+    numbers: Option<Numbers>,
     reductions: Reductions,
     reservation: MemoryReservation,
     files: Vec<Spilled>,
@@ -141,11 +148,14 @@ struct Grouping {
     time: Time,
     /// How many times reducing the records has halved them.
     reduced: Count,
+    /// Rows that were grouped by the numbers of their keys.
+    numbered_rows: Count,
 }
 
 impl Grouping {
     fn new(
         spec: Arc<Spec>,
+        way: Way,
         input: usize,
         files_max: usize,
         context: &TaskContext,
@@ -164,6 +174,7 @@ impl Grouping {
         Ok(Grouping {
             groups: spec.local_groups()?,
             texts: Known::new(Arc::clone(&spec.texts)),
+            numbers: spec.numbers().filter(|_| way == Way::Numbered),
             spec,
             reductions: Reductions::default(),
             reservation,
@@ -173,6 +184,7 @@ impl Grouping {
             spills,
             time: MetricBuilder::new(metrics).subset_time("group_time", input),
             reduced: MetricBuilder::new(metrics).counter("reductions", input),
+            numbered_rows: MetricBuilder::new(metrics).counter("numbered_rows", input),
         })
     }
 
@@ -223,14 +235,17 @@ impl Grouping {
         let time = self.time.clone();
         let _timer = time.timer();
         let columns = evaluate_expressions_to_arrays(&self.spec.group_by, batch)?;
-        let before = self.texts.bytes();
-        let keys = self.spec.keys.encode(&columns, &mut self.texts);
-        self.reservation.try_grow(self.texts.bytes() - before)?;
         let evaluated = self.spec.functions.evaluate(batch)?;
-        let words: Vec<&[u64]> = keys.words.iter().map(|word| &word[..]).collect();
-        let valid = keys.valid.as_ref().map(validity);
+        if let Some(mut numbers) = self.numbers.take() {
+            if self.push_numbered(&mut numbers, &columns, &evaluated)? {
+                self.numbers = Some(numbers);
+                return Ok(());
+            }
+            self.groups.number(0).map_err(no_memory)?;
+        }
+        let keys = self.spec.keys.encode(&columns, &mut self.texts);
         self.groups
-            .push(&words, valid, &evaluated.arguments())
+            .push(&keys.words(), keys.valid(), &evaluated.arguments())
             .map_err(no_memory)?;
         if self.reductions.are_due(self.groups.record_bytes()) {
             self.reduce()?;
@@ -238,10 +253,47 @@ impl Grouping {
         Ok(())
     }
 
+    /// Folds rows by the numbers of their keys. `false`, and nothing is folded, where these are too many.
+    fn push_numbered(
+        &mut self,
+        numbers: &mut Numbers,
+        columns: &[ArrayRef],
+        evaluated: &Evaluation,
+    ) -> Result<bool> {
+        match numbers.number(columns) {
+            Numbering::Same => {}
+            Numbering::Anew => {
+                let positions = LocalGroups::bytes_of_numbers(numbers.len());
+                if self.reservation.try_grow(positions).is_err() {
+                    return Ok(false);
+                }
+                self.groups.number(numbers.len()).map_err(no_memory)?;
+            }
+            Numbering::TooMany => return Ok(false),
+        }
+        let rows = numbers.rows();
+        let unknown = UInt32Array::from_iter_values(self.groups.find(rows));
+        if !unknown.is_empty() {
+            let columns = columns.iter().map(|column| take(column, &unknown, None));
+            let columns = columns.collect::<Result<Vec<_>, _>>()?;
+            let keys = self.spec.keys.encode(&columns, &mut self.texts);
+            if !self
+                .groups
+                .introduce(&keys.words(), keys.valid())
+                .map_err(no_memory)?
+            {
+                return Ok(false);
+            }
+        }
+        self.groups.fold(&evaluated.arguments());
+        self.numbered_rows.add(rows.len());
+        Ok(true)
+    }
+
     /// Reduces the records to one a group, where there is memory for doing so. Gives the memory back, and says whether that is half of them
     /// or more.
     fn reduce(&mut self) -> Result<bool> {
-        let needed = self.groups.bytes() + self.groups.bytes_to_reduce() + self.texts.bytes();
+        let needed = self.groups.bytes() + self.groups.bytes_to_reduce() + self.text_bytes();
         if self.reservation.size() < needed && self.reservation.try_resize(needed).is_err() {
             // So that it is not asked for again with the next batch.
             self.reductions.left(self.groups.record_bytes());
@@ -249,7 +301,7 @@ impl Grouping {
         }
         let halved = self.groups.reduce().map_err(no_memory)?;
         self.reductions.left(self.groups.record_bytes());
-        self.reservation.resize(self.groups.bytes() + self.texts.bytes());
+        self.reservation.resize(self.groups.bytes() + self.text_bytes());
         self.reduced.add(usize::from(halved));
         Ok(halved)
     }
@@ -260,7 +312,7 @@ impl Grouping {
     /// # Errors
     /// A file that cannot be written; the records are lost then.
     fn make_room(&mut self, rows: usize) -> Result<Option<DataFusionError>> {
-        let texts = self.texts.bytes();
+        let texts = self.text_bytes();
         let wanted = |groups: &LocalGroups| {
             let bytes = groups.bytes() + groups.bytes_for(rows) + texts;
             bytes + bytes / HEADROOM
@@ -284,9 +336,15 @@ impl Grouping {
         Ok(self.reservation.try_resize(wanted(&self.groups)).err())
     }
 
+    /// Bytes of texts that batches have brought: those of the last one are reserved before the next.
+    fn text_bytes(&self) -> usize {
+        self.texts.bytes() + self.numbers.as_ref().map_or(0, Numbers::bytes)
+    }
+
     fn spill(&mut self) -> Result<()> {
         // A new one has a small table.
         let groups = self.spec.local_groups()?;
+        self.numbers.iter_mut().for_each(Numbers::forget);
         let mut records = std::mem::replace(&mut self.groups, groups)
             .finish()
             .map_err(no_memory)?;

@@ -1,7 +1,7 @@
 //! Aggregate functions as folds of the kernel, and their results from what was folded.
 //!
 //! `sum(x)`, `avg(x)` and `count(x)` of the same rows share what they need. A function whose argument may be NULL also counts its values, as a
-//! group without any has no sum.
+//! group without any has no sum. Where rows are counted besides, the NULLs are counted instead: mostly there are none.
 
 use super::keys::array;
 use crate::join::keys::{CodeBuffer, bits_32, bits_64, codes_of, has_codes, raw};
@@ -53,6 +53,8 @@ pub(super) struct Functions {
     inputs: Vec<Input>,
     /// Each with the number of its input.
     folds: Vec<(Fold, usize)>,
+    /// The fold that counts all rows, which others count as those they skip.
+    rows: Option<usize>,
     functions: Vec<(Arc<AggregateFunctionExpr>, Parts)>,
 }
 
@@ -66,13 +68,40 @@ impl Functions {
         let mut all = Functions {
             inputs: Vec::new(),
             folds: Vec::new(),
+            rows: None,
             functions: Vec::with_capacity(functions.len()),
         };
         for (function, filter) in functions.iter().zip(filters) {
             let parts = all.parts(function, filter.as_ref(), schema)?;
             all.functions.push((Arc::clone(function), parts));
         }
+        all.count_nulls();
         Some(all)
+    }
+
+    /// Has NULLs counted instead of values, where rows are counted besides or would be counted twice.
+    fn count_nulls(&mut self) {
+        let all_rows = Input {
+            value: None,
+            filter: None,
+        };
+        let of_values = |(fold, input): &(Fold, usize)| {
+            let input = &self.inputs[*input];
+            *fold == Fold::Count && input.value.is_some() && input.filter.is_none()
+        };
+        let counts: Vec<usize> = (0..self.folds.len())
+            .filter(|fold| of_values(&self.folds[*fold]))
+            .collect();
+        let counts_rows = self
+            .folds
+            .iter()
+            .any(|(fold, input)| *fold == Fold::Count && self.inputs[*input] == all_rows);
+        if counts.len() + usize::from(counts_rows) > 1 {
+            for fold in counts {
+                self.folds[fold].0 = Fold::Skipped;
+            }
+            self.rows = Some(self.fold(Fold::Count, all_rows));
+        }
     }
 
     fn parts(
@@ -206,6 +235,16 @@ impl Functions {
         range: &Range<usize>,
     ) -> Result<ArrayRef> {
         let numbers = |fold: usize| -> Vec<u64> { groups.state(fold, range.clone()).collect() };
+        let counts = |fold: usize| -> Vec<u64> {
+            match (self.folds[fold].0, self.rows) {
+                (Fold::Skipped, Some(rows)) => {
+                    let skipped = groups.state(fold, range.clone());
+                    let rows = groups.state(rows, range.clone());
+                    rows.zip(skipped).map(|(rows, skipped)| rows - skipped).collect()
+                }
+                _ => numbers(fold),
+            }
+        };
         let wide =
             |fold: usize| Buffer::from_vec(groups.state_i128(fold, range.clone()).collect::<Vec<i128>>());
         let present = |count: &[u64]| {
@@ -215,9 +254,9 @@ impl Functions {
         let field = function.field();
         let result = field.data_type();
         match parts {
-            Parts::Count(fold) => array(result, range.len(), Buffer::from_vec(numbers(fold)), None),
+            Parts::Count(fold) => array(result, range.len(), Buffer::from_vec(counts(fold)), None),
             Parts::Value(fold, count) => {
-                let nulls = count.and_then(|count| present(&numbers(count)));
+                let nulls = count.and_then(|count| present(&counts(count)));
                 let values = match self.folds[fold].0 {
                     Fold::SumI128 | Fold::MinI128 | Fold::MaxI128 => wide(fold),
                     Fold::Min | Fold::Max => values_of_codes(result, numbers(fold))?,
@@ -226,7 +265,7 @@ impl Functions {
                 array(result, range.len(), values, nulls)
             }
             Parts::Average { sum, count } if *result == DataType::Float64 => {
-                let counts = numbers(count);
+                let counts = counts(count);
                 let nulls = present(&counts);
                 let sums = numbers(sum).into_iter().map(f64::from_bits);
                 let averages = sums.zip(&counts).map(|(sum, count)| sum / *count as f64);
@@ -237,7 +276,7 @@ impl Functions {
             }
             Parts::Average { sum, count } => {
                 // DataFusion's own division and rounding, from the states its first step would have made.
-                let counts = numbers(count);
+                let counts = counts(count);
                 let nulls = present(&counts);
                 let states = function.state_fields()?;
                 let [of_count, of_sum] = states.as_slice() else {
@@ -326,7 +365,7 @@ enum Taken {
 impl Taken {
     fn of(fold: Fold, column: Option<&ArrayRef>) -> Taken {
         match (fold, column) {
-            (Fold::Count, _) | (_, None) => Taken::Rows,
+            (Fold::Count | Fold::Skipped, _) | (_, None) => Taken::Rows,
             (Fold::SumI64, Some(column)) => Taken::I64(raw(column)),
             (Fold::SumF64, Some(column)) => Taken::F64(raw(column)),
             (Fold::Min | Fold::Max, Some(column)) => Taken::Codes(codes_of(column).0),

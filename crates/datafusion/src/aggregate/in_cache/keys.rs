@@ -3,11 +3,13 @@
 //! A column takes as many bits as its values have, and one more where it may be NULL; several columns share a word where they fit. A key of one
 //! column has no bit for NULL: the rows without a value are a group of their own there. Texts have two words ([`texts`]).
 
+use super::functions::validity;
 use super::texts::{self, Known, Texts, is_text};
 use crate::join::keys::raw;
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BooleanArray, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::DataType;
+use corun_exec::Validity;
 use datafusion::common::internal_datafusion_err;
 use datafusion::error::Result;
 
@@ -40,6 +42,18 @@ pub(super) struct Keys {
     pub(super) words: Vec<ScalarBuffer<u64>>,
     /// Rows that are not in the group of NULL; `None`: all.
     pub(super) valid: Option<NullBuffer>,
+}
+
+impl Keys {
+    /// As the kernel takes them.
+    pub(super) fn words(&self) -> Vec<&[u64]> {
+        self.words.iter().map(|word| &word[..]).collect()
+    }
+
+    /// As the kernel takes it.
+    pub(super) fn valid(&self) -> Option<Validity<'_>> {
+        self.valid.as_ref().map(validity)
+    }
 }
 
 /// Bits of a column's values, if these are their keys.
@@ -116,6 +130,11 @@ impl KeyWords {
     /// Words of a key.
     pub(super) fn words(&self) -> usize {
         self.words
+    }
+
+    /// The types of the columns.
+    pub(super) fn types(&self) -> impl Iterator<Item = &DataType> {
+        self.places.iter().map(|place| &place.data_type)
     }
 
     /// The words of these columns' rows.

@@ -1,8 +1,8 @@
-//! Before anything is grouped: how many groups there will be, from the first rows of all inputs. Where they are few, DataFusion's own steps
-//! group the rows, those that were looked at first ([`stock_over`]).
+//! Before anything is grouped: how many groups there will be, from the first rows of all inputs. Where they are few and their keys cannot be
+//! numbered, DataFusion's own steps group the rows, those that were looked at first ([`stock_over`]).
 
 use super::collect::no_memory;
-use super::functions::validity;
+use super::numbers::Numbering;
 use super::texts::Known;
 use super::{Spec, over};
 use crate::again::again;
@@ -33,9 +33,20 @@ use tokio::sync::watch;
 /// First rows are kept where there is memory for so many times as many: whoever groups them needs the rest. Unmeasured.
 const ROOM: usize = 4;
 
+/// How groups are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By DataFusion's steps.
+    Stock,
+    /// By numbers of their keys, in the caches.
+    Numbered,
+    /// By hashes of their keys, in the caches.
+    Hashed,
+}
+
 /// Looks at the first rows of all inputs, each in a task of its own, until one of them tells how many groups there are: to wait for the others
-/// could take all their rows, which an exchange below would have to hold. Gives the inputs from their beginnings again, and whether their
-/// groups are to be made in the caches.
+/// could take all their rows, which an exchange below would have to hold. Gives the inputs from their beginnings again, and how their groups
+/// are to be made.
 ///
 /// # Errors
 /// Of the inputs and expressions; no memory for the counts.
@@ -43,7 +54,7 @@ pub(super) async fn look_ahead(
     spec: &Arc<Spec>,
     inputs: Vec<SendableRecordBatchStream>,
     pool: &Arc<dyn MemoryPool>,
-) -> Result<(Vec<SendableRecordBatchStream>, bool)> {
+) -> Result<(Vec<SendableRecordBatchStream>, Way)> {
     let verdict = Arc::new(watch::Sender::new(None));
     let looking = inputs.into_iter().enumerate().map(|(number, input)| {
         let consumer = MemoryConsumer::new(format!("CorunGroupsLookedAt[{number}]"));
@@ -52,12 +63,12 @@ pub(super) async fn look_ahead(
         async move { first?.look_at(input, &verdict).await }
     });
     let inputs = tasks::all(looking).await?;
-    let many = *verdict.borrow() == Some(Verdict::Many);
-    Ok((inputs, many))
+    let way = verdict.borrow().unwrap_or(Way::Stock);
+    Ok((inputs, way))
 }
 
 /// What an input has told, once one has.
-type Told = watch::Receiver<Option<Verdict>>;
+type Told = watch::Receiver<Option<Way>>;
 
 /// The first rows of an input.
 struct FirstRows {
@@ -95,10 +106,11 @@ impl FirstRows {
     async fn look_at(
         mut self,
         input: SendableRecordBatchStream,
-        verdict: &watch::Sender<Option<Verdict>>,
+        verdict: &watch::Sender<Option<Way>>,
     ) -> Result<SendableRecordBatchStream> {
         let (schema, mut input) = (input.schema(), input.fuse());
         if let Some(found) = self.verdict(&mut input).await? {
+            let found = self.way(found)?;
             verdict.send_if_modified(|told| {
                 let first = told.is_none();
                 *told = told.or(Some(found));
@@ -109,20 +121,50 @@ impl FirstRows {
         Ok(again(schema, self.batches, self.reservation, input))
     }
 
+    /// Long texts take longer by hashes than in DataFusion's tables.
+    fn way(&self, groups: Verdict) -> Result<Way> {
+        Ok(match groups {
+            Verdict::Few | Verdict::Skewed if self.have_numbers()? => Way::Numbered,
+            Verdict::Many | Verdict::Skewed if self.spec.texts.are_short() => Way::Hashed,
+            _ => Way::Stock,
+        })
+    }
+
+    /// Whether all keys so far can be numbered.
+    fn have_numbers(&self) -> Result<bool> {
+        let Some(mut numbers) = self.spec.numbers() else {
+            return Ok(false);
+        };
+        for batch in &self.batches {
+            let columns = evaluate_expressions_to_arrays(&self.spec.group_by, batch)?;
+            if numbers.number(&columns) == Numbering::TooMany {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// What the first rows tell; `None` where there are too few, or another input has told before.
     async fn verdict(&mut self, input: &mut Fuse<SendableRecordBatchStream>) -> Result<Option<Verdict>> {
         for rows in LOOKS {
-            let mut counts = [0.0; 2];
-            for (count, rows) in counts.iter_mut().zip([rows / 2, rows]) {
+            let mut counts = [0.0; 3];
+            for (count, rows) in counts.iter_mut().zip([rows / 4, rows / 2, rows]) {
                 match self.distinct_of(rows, input).await? {
                     Some(distinct) => *count = distinct,
                     // Many groups can go to files where there is no memory for them.
                     None => return Ok(self.refused.then_some(Verdict::Many)),
                 }
             }
-            let [half, whole] = counts;
-            let rows = rows as f64;
-            match (Look { rows, half, whole }).verdict() {
+            let [quarter, half, whole] = counts;
+            let look = Look {
+                rows: rows as f64,
+                quarter,
+                half,
+                whole,
+            };
+            match look.verdict() {
+                // Of long texts only few groups are made here.
+                Verdict::Unclear if !self.spec.texts.are_short() => return Ok(Some(Verdict::Many)),
                 Verdict::Unclear => {}
                 clear => return Ok(Some(clear)),
             }
@@ -173,8 +215,7 @@ impl FirstRows {
             .spec
             .keys
             .encode(&columns, &mut Known::new(Arc::clone(&self.spec.texts)));
-        let words: Vec<&[u64]> = keys.words.iter().map(|word| &word[..]).collect();
-        self.distinct.add(&words, keys.valid.as_ref().map(validity));
+        self.distinct.add(&keys.words(), keys.valid());
         self.counted += rows.num_rows();
         self.counted_of_last += rows.num_rows();
         Ok(())

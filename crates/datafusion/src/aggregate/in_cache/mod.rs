@@ -5,16 +5,18 @@
 //! every output stream:    the next partition's records of all inputs -> groups -> batches  (merge)
 //! ```
 //!
-//! With `corun.aggregate = 'auto'` the first rows of all inputs are looked at before ([`look_ahead`]): where groups are few, DataFusion's own
-//! steps make them.
+//! With `corun.aggregate = 'auto'` the first rows of all inputs are looked at before ([`look_ahead`]). Keys of few values are numbered
+//! ([`numbers`]), so that their groups are found without a hash; few groups of other keys are made by DataFusion's own steps.
 //!
-//! Keys are exact words of 64 bits ([`keys`]), functions are folds over records ([`functions`]); what has neither stays with DataFusion's operators ([`rule`] decides). The node keeps the stock steps it stands for: for schema, statistics and text.
+//! Keys are exact words of 64 bits ([`keys`]), functions are folds over records ([`functions`]); what has neither stays with DataFusion's
+//! operators ([`rule`] decides). The node keeps the stock steps it stands for: for schema, statistics and text.
 
 mod collect;
 mod functions;
 mod keys;
 mod look_ahead;
 mod merge;
+mod numbers;
 pub(crate) mod rule;
 mod texts;
 
@@ -22,7 +24,7 @@ use crate::{CorunOptions, JoinChoice, caches, stock_line};
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use collect::{PARTITION_BITS, collect};
-use corun_exec::groups::{Groups, Layout, Options};
+use corun_exec::groups::{Groups, Layout, LocalGroups, Options};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_datafusion_err, internal_err};
 use datafusion::error::DataFusionError;
@@ -44,8 +46,9 @@ use futures::future::{BoxFuture, FutureExt, Shared};
 use futures::stream::poll_fn;
 use futures::{StreamExt, TryStreamExt};
 use keys::KeyWords;
-use look_ahead::{look_ahead, stock_over};
+use look_ahead::{Way, look_ahead, stock_over};
 use merge::{Merging, Partitions};
+use numbers::Numbers;
 use parking_lot::Mutex;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -67,6 +70,12 @@ struct Spec {
 }
 
 impl Spec {
+    /// Numbers of keys that are so few that what is kept for them fits the private cache; `None` where a type's values have none.
+    fn numbers(&self) -> Option<Numbers> {
+        let bits = (2 * self.options.table_bytes / LocalGroups::bytes_of_numbers(1)).checked_ilog2()?;
+        Numbers::of(self.keys.types(), bits)
+    }
+
     /// The columns of some groups, or of the one whose key is NULL.
     fn batch(&self, groups: &Groups, rows: Range<usize>, null: bool) -> Result<RecordBatch> {
         let words: Vec<Vec<u64>> = (0..self.keys.words())
@@ -188,17 +197,17 @@ impl CorunAggregateExec {
         let (metrics, stock) = (self.metrics.clone(), Arc::clone(&self.stock));
         let (of_run, context) = (Arc::clone(&spec), Arc::clone(context));
         let ready = async move {
-            let (inputs, many) = match looks {
+            let (inputs, way) = match looks {
                 true => look_ahead(&of_run, inputs, context.memory_pool()).await?,
-                false => (inputs, true),
+                false => (inputs, Way::Numbered),
             };
-            if !many {
+            if way == Way::Stock {
                 MetricBuilder::new(&metrics).counter("few_groups", 0).add(1);
                 let steps = stock_over(&first, &last, inputs)?;
                 *stock.lock() = Some(Arc::clone(&steps));
                 return Ok(Ready::Stock(steps));
             }
-            let collected = collect(Arc::clone(&of_run), inputs, context, metrics).await?;
+            let collected = collect(Arc::clone(&of_run), way, inputs, context, metrics).await?;
             let partitions = Partitions::of(collected, &of_run.layout)?;
             Ok(Ready::InCaches(Arc::new(partitions)))
         };

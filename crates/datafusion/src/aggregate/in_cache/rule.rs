@@ -1,8 +1,6 @@
 //! Which aggregates are made in the caches: those of rows in no order, by numbers, with functions that are folds.
 
-use super::texts::is_text;
 use super::{CorunAggregateExec, over};
-use crate::JoinChoice;
 use crate::join::{BuildMode, CorunJoinExec};
 use crate::rule::{Relied, below_exchange, relied_on_child};
 use datafusion::common::{Result, internal_err};
@@ -14,20 +12,15 @@ use datafusion::physical_plan::{
 };
 use std::sync::Arc;
 
-/// Puts [`CorunAggregateExec`] in the place of stock aggregates, those by text only if asked to; `relied` is what those above rely on.
+/// Puts [`CorunAggregateExec`] in the place of stock aggregates; `relied` is what those above rely on.
 ///
 /// # Errors
 /// Of the nodes that get other children.
-pub(crate) fn replace(
-    plan: &Arc<dyn ExecutionPlan>,
-    relied: Relied,
-    choice: JoinChoice,
-) -> Result<Arc<dyn ExecutionPlan>> {
+pub(crate) fn replace(plan: &Arc<dyn ExecutionPlan>, relied: Relied) -> Result<Arc<dyn ExecutionPlan>> {
     if let Some(steps) = Steps::of(plan)
-        && (choice == JoinChoice::On || !steps.has_text()?)
         && steps.are_possible(relied)
     {
-        let input = replace(steps.first.input(), Relied::Nothing, choice)?;
+        let input = replace(steps.first.input(), Relied::Nothing)?;
         return steps.in_cache(input, relied);
     }
     if let Some(join) = plan.downcast_ref::<CorunJoinExec>()
@@ -35,10 +28,7 @@ pub(crate) fn replace(
         && let [left, right] = plan.children().as_slice()
     {
         // One table is built from any partitions, and each of the other side's gives one.
-        let children = vec![
-            replace(left, Relied::Nothing, choice)?,
-            replace(right, relied, choice)?,
-        ];
+        let children = vec![replace(left, Relied::Nothing)?, replace(right, relied)?];
         return replace_children_if_necessary(Arc::clone(plan), children);
     }
     let distributions = plan.input_distribution_requirements().into_per_child();
@@ -46,7 +36,7 @@ pub(crate) fn replace(
         .children()
         .into_iter()
         .zip(distributions)
-        .map(|(child, distribution)| replace(child, relied_on_child(plan, relied, &distribution), choice))
+        .map(|(child, distribution)| replace(child, relied_on_child(plan, relied, &distribution)))
         .collect::<Result<Vec<_>>>()?;
     replace_children_if_necessary(Arc::clone(plan), children)
 }
@@ -78,17 +68,6 @@ impl Steps {
             && !groups.is_empty()
             && !first.input().boundedness().is_unbounded();
         possible.then_some(Steps { first, last })
-    }
-
-    /// Whether a key is text: long ones take longer than in DataFusion's tables.
-    fn has_text(&self) -> Result<bool> {
-        let schema = self.first.input().schema();
-        for (group, _) in self.first.group_expr().expr() {
-            if is_text(&group.data_type(&schema)?) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 
     fn is_one(&self) -> bool {

@@ -6,7 +6,10 @@
 //! more             | LONG                  | number                                 |
 //! ```
 
-use arrow::array::{Array, ArrayRef, AsArray, LargeStringBuilder, StringBuilder, StringViewBuilder};
+use arrow::array::{
+    Array, ArrayRef, AsArray, GenericStringArray, LargeStringBuilder, OffsetSizeTrait, StringBuilder,
+    StringViewBuilder,
+};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 use datafusion::common::hash_utils::RandomState;
@@ -37,6 +40,11 @@ struct All {
 const ENTRY_BYTES: usize = 2 * (size_of::<Arc<str>>() + size_of::<u64>());
 
 impl Texts {
+    /// Whether no long text has come up.
+    pub(super) fn are_short(&self) -> bool {
+        self.0.read().texts.is_empty()
+    }
+
     /// A text and its number, and the bytes it takes here if it is new.
     fn number(&self, text: &str) -> (Arc<str>, u64, usize) {
         let mut all = self.0.write();
@@ -72,14 +80,8 @@ impl Known {
         self.bytes
     }
 
-    fn words(&mut self, text: &str) -> [u64; 2] {
-        let length = text.len();
-        if length <= SHORT_MAX {
-            let mut view = [0; 16];
-            view[..4].copy_from_slice(&(length as u32).to_le_bytes());
-            view[4..4 + length].copy_from_slice(text.as_bytes());
-            return words_of(u128::from_le_bytes(view));
-        }
+    /// The words of a text of more bytes than are in its words.
+    fn long(&mut self, text: &str) -> [u64; 2] {
         let number = match self.numbers.get(text) {
             Some(number) => *number,
             None => {
@@ -107,23 +109,60 @@ impl Known {
                 let texts = column.as_string_view();
                 let views = texts.views();
                 for (row, (low, high)) in rows {
-                    let short = views[row] as u32 as usize <= SHORT_MAX;
-                    [*low, *high] = match short {
+                    [*low, *high] = match is_short(views[row]) {
                         true => words_of(views[row]),
-                        false => self.words(texts.value(row)),
+                        false => self.long(texts.value(row)),
                     };
                 }
             }
             DataType::LargeUtf8 => {
                 let texts = column.as_string::<i64>();
-                rows.for_each(|(row, (low, high))| [*low, *high] = self.words(texts.value(row)));
+                rows.for_each(|(row, (low, high))| [*low, *high] = self.words(texts, row));
             }
             _ => {
                 let texts = column.as_string::<i32>();
-                rows.for_each(|(row, (low, high))| [*low, *high] = self.words(texts.value(row)));
+                rows.for_each(|(row, (low, high))| [*low, *high] = self.words(texts, row));
             }
         }
     }
+
+    fn words<O: OffsetSizeTrait>(&mut self, texts: &GenericStringArray<O>, row: usize) -> [u64; 2] {
+        match short_text(texts, row) {
+            Some(view) => words_of(view),
+            None => self.long(texts.value(row)),
+        }
+    }
+}
+
+/// The view of a row's text, if it is so short that it is in its view.
+#[inline(always)]
+pub(super) fn short_text<O: OffsetSizeTrait>(texts: &GenericStringArray<O>, row: usize) -> Option<u128> {
+    let start = texts.value_offsets()[row].as_usize();
+    let length = texts.value_offsets()[row + 1].as_usize() - start;
+    short_view(&texts.value_data()[start..], length)
+}
+
+/// Whether the text of a view is in the view.
+pub(super) fn is_short(view: u128) -> bool {
+    view as u32 as usize <= SHORT_MAX
+}
+
+/// The view of the text that `bytes` begin with, if it is so short that it is in its view.
+#[inline(always)]
+fn short_view(bytes: &[u8], length: usize) -> Option<u128> {
+    if length > SHORT_MAX {
+        return None;
+    }
+    let text = match bytes.first_chunk::<16>() {
+        // Bytes behind the text are cut off: to copy only its own ones takes many times as long.
+        Some(bytes) => u128::from_le_bytes(*bytes) & ((1 << (8 * length)) - 1),
+        None => {
+            let mut text = [0; 16];
+            text[..length].copy_from_slice(&bytes[..length]);
+            u128::from_le_bytes(text)
+        }
+    };
+    Some(text << 32 | length as u128)
 }
 
 fn words_of(view: u128) -> [u64; 2] {
