@@ -200,29 +200,19 @@ pub(super) fn fold_rows(
     range: Range<usize>,
 ) {
     let mut waiting: Option<(usize, Simple<'_>)> = None;
-    for number in 0..arguments.len() {
-        let simple = match places {
-            Places::At(positions) => {
-                Some(positions).zip(Simple::of(layout.folds()[number], &arguments[number], &range))
-            }
-            Places::Own(_) => None,
-        };
-        let Some((positions, simple)) = simple else {
-            fold_one(layout, records, places, number, &arguments[number], range.clone());
-            continue;
-        };
-        match waiting.take() {
-            None => waiting = Some((number, simple)),
-            Some((first, other)) => {
-                let at = [first, number].map(|number| layout.offset(number));
-                fold_pair(
+    for (number, (&fold, argument)) in layout.folds().iter().zip(arguments).enumerate() {
+        match (places, Simple::of(fold, argument, &range)) {
+            (Places::At(positions), Some(simple)) => match waiting.take() {
+                None => waiting = Some((number, simple)),
+                Some((first, other)) => fold_pair(
                     records,
                     layout.record_words(),
                     positions,
-                    (at[0], other),
-                    (at[1], simple),
-                );
-            }
+                    (layout.offset(first), other),
+                    (layout.offset(number), simple),
+                ),
+            },
+            _ => fold_one(layout, records, places, number, argument, range.clone()),
         }
     }
     if let Some((number, _)) = waiting {

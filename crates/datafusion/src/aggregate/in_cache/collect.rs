@@ -9,7 +9,6 @@
 
 use super::Spec;
 use super::functions::Evaluation;
-use super::keys::Keys;
 use super::look_ahead::Way;
 use super::numbers::{Numbering, Numbers};
 use super::texts::Known;
