@@ -136,6 +136,17 @@ async fn analyzed(engine: &Engine, sql: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_size_of_the_private_cache_is_too_much_for_numbers() {
+    let corun = open(Joins::Corun, 2, 8192, None).await;
+    for bytes in [1_u64, 1 << 20, 1 << 44] {
+        let setting = format!("set corun.l2_bytes = {bytes}");
+        corun.query(&setting).await.unwrap();
+        let sql = "select kind, count(*) from sales group by kind order by kind limit 1";
+        assert_eq!(lines(&corun.query(sql).await.unwrap()), ["0|20915"], "{bytes}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_rows_tell_whether_groups_are_made_in_the_caches() {
     let few =
         "select day, kind, sum(price), count(*) from sales group by day, kind order by day, kind limit 900";

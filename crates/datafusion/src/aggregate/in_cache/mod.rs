@@ -56,6 +56,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use texts::Texts;
 
+/// More numbers than these are in no cache, whatever is said of its size.
+const NUMBER_BITS_MAX: u32 = 20;
+
 /// What both halves need to know.
 struct Spec {
     group_by: Vec<PhysicalExprRef>,
@@ -73,7 +76,7 @@ impl Spec {
     /// Numbers of keys that are so few that what is kept for them fits the private cache; `None` where a type's values have none.
     fn numbers(&self) -> Option<Numbers> {
         let bits = (2 * self.options.table_bytes / LocalGroups::bytes_of_numbers(1)).checked_ilog2()?;
-        Numbers::of(self.keys.types(), bits)
+        Numbers::of(self.keys.types(), bits.min(NUMBER_BITS_MAX))
     }
 
     /// The columns of some groups, or of the one whose key is NULL.

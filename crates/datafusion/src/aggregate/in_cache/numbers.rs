@@ -1,8 +1,8 @@
 //! Numbers for keys whose columns have few values: the kernel finds the groups of numbers in an array, without a hash.
 //!
 //! ```text
-//! row's key    -> number of its value in each column, 0 for NULL  -> one number, each column's in bits of its own
-//! (7, "b")     -> 7 - 5 + 1 = 3; "b" is the second text, 2        -> 3 << 2 | 2 = 14
+//! row's key  -> number of its value in each column            -> one number: each column has bits of its own, and one for NULL
+//! (7, "b")   -> 7 - 5 = 2; "b" is the second of four texts, 1  -> 2 << 2 | 1 = 9
 //! ```
 //!
 //! Integers are numbered by their distance from the least, texts in the order they come up. A value beyond a column's bits makes these more,
