@@ -148,3 +148,41 @@ impl LocalGroups {
         self.numbered.of_rows = positions;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Fold, Layout, Options, Values};
+    use super::*;
+
+    const OPTIONS: Options = Options {
+        table_bytes: 3000,
+        partition_bits: 2,
+        seed: 11,
+    };
+
+    #[test]
+    #[should_panic(expected = "index out of bounds")]
+    fn a_number_beyond_those_announced_is_refused() {
+        let layout = Layout::new(1, vec![Fold::Count]);
+        let mut local = LocalGroups::new(layout, &OPTIONS).unwrap();
+        local.number(3).unwrap();
+        assert_eq!(local.find(&[0, 2, 2]).collect::<Vec<u32>>(), [0, 1, 2]);
+        assert!(local.introduce(&[&[7, 8, 8]], None).unwrap());
+        assert_eq!(local.find(&[2, 0, 2]).len(), 0);
+        let _ = local.find(&[3]);
+    }
+
+    #[test]
+    #[should_panic(expected = "out of bounds")]
+    fn a_number_that_was_not_introduced_is_refused() {
+        let layout = Layout::new(1, vec![Fold::Count]);
+        let mut local = LocalGroups::new(layout, &OPTIONS).unwrap();
+        local.number(3).unwrap();
+        assert_eq!(local.find(&[1]).len(), 1);
+        let rows = Argument {
+            values: Values::None,
+            valid: None,
+        };
+        local.fold(&[rows]);
+    }
+}

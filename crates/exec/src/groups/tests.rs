@@ -464,32 +464,6 @@ proptest! {
     }
 }
 
-#[test]
-#[should_panic(expected = "index out of bounds")]
-fn a_number_beyond_those_announced_is_refused() {
-    let layout = Layout::new(1, vec![Fold::Count]);
-    let mut local = LocalGroups::new(layout, &options_of(3000, 2)).unwrap();
-    local.number(3).unwrap();
-    assert_eq!(local.find(&[0, 2, 2]).collect::<Vec<u32>>(), [0, 1, 2]);
-    assert!(local.introduce(&[&[7, 8, 8]], None).unwrap());
-    assert_eq!(local.find(&[2, 0, 2]).len(), 0);
-    let _ = local.find(&[3]);
-}
-
-#[test]
-#[should_panic(expected = "out of bounds")]
-fn a_number_that_was_not_introduced_is_refused() {
-    let layout = Layout::new(1, vec![Fold::Count]);
-    let mut local = LocalGroups::new(layout, &options_of(3000, 2)).unwrap();
-    local.number(3).unwrap();
-    assert_eq!(local.find(&[1]).len(), 1);
-    let rows = Argument {
-        values: Values::None,
-        valid: None,
-    };
-    local.fold(&[rows]);
-}
-
 const LAYOUT_FOLDS: [Fold; 3] = [Fold::SumI64, Fold::Count, Fold::MinI128];
 
 fn options_of(table_bytes: usize, partition_bits: u32) -> Options {
