@@ -1,7 +1,8 @@
 //! Groups rows whose keys and values come from bytes, in several threads' parts, and compares the groups with an ordinary map.
 //!
 //! The first bytes choose the words of a key, functions, bytes of a table, partitions, seed, rows of a batch, which rows have no key or
-//! no value, how many keys are numbered, and what is done between batches; the rest are keys, spread so that few and many groups are reached, and values.
+//! no value, how many keys are numbered, and what is done between batches; the rest are keys, spread so that few and many groups are
+//! reached, and values.
 #![no_main]
 
 use std::collections::HashMap;

@@ -151,21 +151,22 @@ impl LocalGroups {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Fold, Layout, Options, Values};
+    use super::super::tests::options_of;
+    use super::super::{Fold, Layout, Values};
     use super::*;
 
-    const OPTIONS: Options = Options {
-        table_bytes: 3000,
-        partition_bits: 2,
-        seed: 11,
-    };
+    /// Counts rows of keys with numbers below 3.
+    fn counting() -> LocalGroups {
+        let layout = Layout::new(1, vec![Fold::Count]);
+        let mut local = LocalGroups::new(layout, &options_of(3000, 2)).unwrap();
+        local.number(3).unwrap();
+        local
+    }
 
     #[test]
     #[should_panic(expected = "index out of bounds")]
     fn a_number_beyond_those_announced_is_refused() {
-        let layout = Layout::new(1, vec![Fold::Count]);
-        let mut local = LocalGroups::new(layout, &OPTIONS).unwrap();
-        local.number(3).unwrap();
+        let mut local = counting();
         assert_eq!(local.find(&[0, 2, 2]).collect::<Vec<u32>>(), [0, 1, 2]);
         assert!(local.introduce(&[&[7, 8, 8]], None).unwrap());
         assert_eq!(local.find(&[2, 0, 2]).len(), 0);
@@ -175,9 +176,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "out of bounds")]
     fn a_number_that_was_not_introduced_is_refused() {
-        let layout = Layout::new(1, vec![Fold::Count]);
-        let mut local = LocalGroups::new(layout, &OPTIONS).unwrap();
-        local.number(3).unwrap();
+        let mut local = counting();
         assert_eq!(local.find(&[1]).len(), 1);
         let rows = Argument {
             values: Values::None,

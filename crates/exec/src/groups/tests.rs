@@ -466,7 +466,7 @@ proptest! {
 
 const LAYOUT_FOLDS: [Fold; 3] = [Fold::SumI64, Fold::Count, Fold::MinI128];
 
-fn options_of(table_bytes: usize, partition_bits: u32) -> Options {
+pub(super) fn options_of(table_bytes: usize, partition_bits: u32) -> Options {
     Options {
         table_bytes,
         partition_bits,

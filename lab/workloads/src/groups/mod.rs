@@ -3,8 +3,8 @@
 //! Order of calls: [`Groups::new`] with a scale factor, then [`Groups::dataset`] for batches in memory or [`Groups::write_parquet`] for
 //! files; [`QUERIES`] gives the SQL. The content depends on the seed and the scale factor only: every cell is a function of its row number.
 //!
-//! Keys are spread over all numbers, so no engine finds a group by counting from the least key, but for `v` and `d100k`. Sums of `v` are sums of whole numbers, those of
-//! `w` of decimals, and `x` is only ever compared: answers of engines that add in different orders are the same.
+//! Keys are spread over all numbers, so no engine finds a group by counting from the least key, but for `v` and `d100k`. Sums of `v` are
+//! sums of whole numbers, those of `w` of decimals, and `x` is only ever compared: answers of engines that add in different orders are the same.
 
 mod queries;
 

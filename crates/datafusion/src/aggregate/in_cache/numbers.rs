@@ -73,9 +73,10 @@ impl Numbers {
             for ((kind, column), nulls) in self.columns.iter_mut().zip(columns).zip(&nulls) {
                 if !kind.number(column, nulls.as_ref(), &mut self.rows) {
                     fit = false;
-                    if !kind.widen(column, nulls.as_ref(), self.bits_max) {
-                        return Numbering::TooMany;
-                    }
+                    kind.widen(column, nulls.as_ref());
+                }
+                if kind.bits() > self.bits_max {
+                    return Numbering::TooMany;
                 }
             }
             if fit {
@@ -189,8 +190,8 @@ impl Column {
         }
     }
 
-    /// Makes room for the values of these rows. `false` where they need more than `bits_max` bits.
-    fn widen(&mut self, column: &ArrayRef, nulls: Option<&NullBuffer>, bits_max: u32) -> bool {
+    /// Takes as many bits as the values of these rows need besides.
+    fn widen(&mut self, column: &ArrayRef, nulls: Option<&NullBuffer>) {
         self.has_nulls |= nulls.is_some();
         match &mut self.values {
             Values::Booleans => {}
@@ -205,14 +206,11 @@ impl Column {
                     high = high.max(code);
                 }
                 if low > high {
-                    return self.bits() <= bits_max;
+                    return;
                 }
                 self.bits = bits_for(high - low);
-                if self.bits > bits_max {
-                    return false;
-                }
                 // Beyond the values there is room where they have come up last.
-                let room = (1 << self.bits) - 1;
+                let room = u64::MAX.unbounded_shr(u64::BITS - self.bits);
                 *least = Some(match before.is_some_and(|(least, _)| low < least) {
                     true => high.saturating_sub(room),
                     false => low.min(u64::MAX - room),
@@ -220,7 +218,6 @@ impl Column {
             }
             Values::Texts(texts) => self.bits = bits_for(texts.len().saturating_sub(1) as u64),
         }
-        self.bits() <= bits_max
     }
 }
 
@@ -326,7 +323,10 @@ impl TextNumbers {
     }
 
     fn of_short(&mut self, view: u128) -> u32 {
-        match self.short.find(hash_of_view(view), |known| known.0 == view) {
+        match self
+            .short
+            .find(self.hasher.hash_one(view), |known| known.0 == view)
+        {
             Some(known) => known.1,
             None => self.add_short(view),
         }
@@ -335,9 +335,10 @@ impl TextNumbers {
     /// Apart from the look-up, so that the loop around that stays small.
     #[cold]
     fn add_short(&mut self, view: u128) -> u32 {
-        let next = self.len() as u32;
-        let hash = |known: &(u128, u32)| hash_of_view(known.0);
-        self.short.insert_unique(hash_of_view(view), (view, next), hash);
+        let (next, hasher) = (self.len() as u32, &self.hasher);
+        let hash = |known: &(u128, u32)| hasher.hash_one(known.0);
+        self.short
+            .insert_unique(hasher.hash_one(view), (view, next), hash);
         next
     }
 
@@ -357,15 +358,6 @@ impl TextNumbers {
         }
     }
 }
-
-#[inline(always)]
-fn hash_of_view(view: u128) -> u64 {
-    let product = u128::from(view as u64 ^ MIX) * u128::from((view >> 64) as u64 ^ MIX.rotate_left(32));
-    (product >> 64) as u64 ^ product as u64
-}
-
-/// No pattern.
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[cfg(test)]
 mod tests {
