@@ -28,6 +28,7 @@ pub fn build_options(options: &CorunOptions, calibration: Option<&Calibration>) 
         l2_bytes,
         llc_bytes: llc_bytes(options),
         prefetch_from_bytes,
+        instructions: options.join_instructions.into(),
         ..BuildOptions::default()
     }
 }

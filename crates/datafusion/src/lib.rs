@@ -47,7 +47,7 @@ pub use decide::decision::{
 pub use engine::{BatchStream, Engine, EngineOptions, Joins, QueryOutput, split_statements};
 pub use error::EngineError;
 pub use index::{IndexJoinExec, IndexedTable};
-pub use options::{CorunOptions, JoinChoice};
+pub use options::{CorunOptions, InstructionChoice, JoinChoice};
 pub use share::{CorunSharedExec, SharedWorkState};
 
 use datafusion::execution::SessionStateBuilder;

@@ -3,6 +3,7 @@
 //! The values travel in DataFusion's `ConfigOptions` as an extension, so `SET corun.join = 'off'` works in SQL and
 //! embedders set them on their `SessionConfig`.
 
+use corun_exec::InstructionSet;
 use datafusion::common::config::{ConfigExtension, ConfigField, ConfigOptions, Visit};
 use datafusion::common::{config_err, extensions_options};
 use datafusion::error::{DataFusionError, Result};
@@ -56,6 +57,8 @@ extensions_options! {
         /// Whether what joins read at random passes by the shared cache instead of displacing what others keep there. `auto`:
         /// where `llc_bytes` is given, and table and payload are at least three times that; `on`: always; `off`: never.
         pub streaming: JoinChoice, default = JoinChoice::Auto
+        /// The widest instructions that joins look keys up with, of those the processor has.
+        pub join_instructions: InstructionChoice, default = InstructionChoice::Auto
         /// Measure once, for a quarter of a second, which techniques pay on this machine, and keep the answer in the
         /// user's cache folder. Off, or with `l2_bytes` given: the size of the L2 decides.
         pub calibrate: bool, default = true
@@ -70,49 +73,86 @@ impl ConfigExtension for CorunOptions {
     const PREFIX: &'static str = "corun";
 }
 
-/// Which joins are done corun's way.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum JoinChoice {
-    /// Where it is not slower.
-    #[default]
-    Auto,
-    /// Everywhere it is possible.
-    On,
-    /// Nowhere.
-    Off,
-}
-
-impl fmt::Display for JoinChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            JoinChoice::Auto => "auto",
-            JoinChoice::On => "on",
-            JoinChoice::Off => "off",
-        })
-    }
-}
-
-impl FromStr for JoinChoice {
-    type Err = DataFusionError;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text.to_ascii_lowercase().as_str() {
-            "auto" => Ok(JoinChoice::Auto),
-            "on" => Ok(JoinChoice::On),
-            "off" => Ok(JoinChoice::Off),
-            _ => config_err!("must be 'auto', 'on' or 'off', not '{text}'"),
+/// Makes an option of a few words, the first of which is the default.
+macro_rules! choice {
+    ($(#[$what:meta])* $name:ident: $words:literal {
+        $(#[$first_means:meta])* $first:ident = $first_word:literal,
+        $($(#[$means:meta])* $variant:ident = $word:literal,)*
+    }) => {
+        $(#[$what])*
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub enum $name {
+            $(#[$first_means])*
+            #[default]
+            $first,
+            $($(#[$means])* $variant,)*
         }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $name::$first => $first_word,
+                    $($name::$variant => $word,)*
+                })
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = DataFusionError;
+
+            fn from_str(text: &str) -> Result<Self> {
+                match text.to_ascii_lowercase().as_str() {
+                    $first_word => Ok($name::$first),
+                    $($word => Ok($name::$variant),)*
+                    _ => config_err!(concat!("must be ", $words, ", not '{}'"), text),
+                }
+            }
+        }
+
+        impl ConfigField for $name {
+            fn visit<V: Visit>(&self, visitor: &mut V, key: &str, description: &'static str) {
+                visitor.some(key, self, description);
+            }
+
+            fn set(&mut self, _key: &str, value: &str) -> Result<()> {
+                *self = value.parse()?;
+                Ok(())
+            }
+        }
+    };
+}
+
+choice! {
+    /// Which joins are done corun's way.
+    JoinChoice: "'auto', 'on' or 'off'" {
+        /// Where it is not slower.
+        Auto = "auto",
+        /// Everywhere it is possible.
+        On = "on",
+        /// Nowhere.
+        Off = "off",
     }
 }
 
-impl ConfigField for JoinChoice {
-    fn visit<V: Visit>(&self, visitor: &mut V, key: &str, description: &'static str) {
-        visitor.some(key, self, description);
+choice! {
+    /// The widest instructions that joins look keys up with.
+    InstructionChoice: "'auto', 'avx2' or 'portable'" {
+        /// The widest that the processor has.
+        Auto = "auto",
+        /// At most AVX2.
+        Avx2 = "avx2",
+        /// Only those that every processor of the target has.
+        Portable = "portable",
     }
+}
 
-    fn set(&mut self, _key: &str, value: &str) -> Result<()> {
-        *self = value.parse()?;
-        Ok(())
+impl From<InstructionChoice> for InstructionSet {
+    fn from(choice: InstructionChoice) -> InstructionSet {
+        match choice {
+            InstructionChoice::Auto => InstructionSet::Avx512,
+            InstructionChoice::Avx2 => InstructionSet::Avx2,
+            InstructionChoice::Portable => InstructionSet::Portable,
+        }
     }
 }
 

@@ -3,6 +3,18 @@
 //! A set is promised whole: code for [`Isa::Avx512`] may use every feature that [`Isa::detect`] asks for. What it is not: the
 //! loops themselves, which stand beside the structures they search (`table::simd`, `csb::search`).
 
+/// The widest instruction set that a structure may use, of those the processor has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum InstructionSet {
+    /// What every processor of the target has.
+    Portable,
+    /// At most AVX2.
+    Avx2,
+    /// At most AVX-512: all that hot loops are compiled for.
+    #[default]
+    Avx512,
+}
+
 /// The instruction sets that hot loops are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Isa {
@@ -19,7 +31,12 @@ pub(crate) enum Isa {
 impl Isa {
     /// The best set this processor has.
     pub(crate) fn detect() -> Isa {
-        if cfg!(miri) {
+        Isa::within(InstructionSet::default())
+    }
+
+    /// The best set this processor has, none wider than `widest`.
+    pub(crate) fn within(widest: InstructionSet) -> Isa {
+        if cfg!(miri) || widest == InstructionSet::Portable {
             return Isa::Portable;
         }
         #[cfg(target_arch = "x86_64")]
@@ -32,7 +49,7 @@ impl Isa {
                 && is_x86_feature_detected!("avx512vl")
                 && is_x86_feature_detected!("avx512bw")
                 && is_x86_feature_detected!("avx512dq");
-            if avx2 && avx512 {
+            if avx2 && avx512 && widest >= InstructionSet::Avx512 {
                 return Isa::Avx512;
             }
             if avx2 {

@@ -40,6 +40,7 @@ pub mod workers;
 pub use codes::{Chunk, Codes, Validity};
 pub use gather::{ask_for, gather};
 pub use huge::HugeBuf;
+pub use isa::InstructionSet;
 pub use table::{BuildError, BuildOptions, JoinTable, Kind, Pairs, ProbeCursor};
 pub use visited::Visited;
 pub use workers::{ScopedThreads, Serial, Workers};

@@ -6,21 +6,22 @@ use super::layout::Layout;
 use super::merge::{merge, merge_bytes_max};
 use super::numbered::Numbered;
 use super::partitioned::Partitioned;
+use super::runs::{Runs, goes_on};
 use super::table::{FIRST_CAPACITY, NullKeys, Scratch, Table};
 use super::{BATCH_ROWS, Options, try_zeroed};
 use crate::codes::Validity;
 use crate::huge::OutOfMemory;
 use crate::table::hash::Mixer;
 
-/// Rows a record below which a full table is held to reduce too little.
+/// Runs a record below which a full table is held to reduce too little.
 const REDUCTION_MIN: u64 = 2;
 
 /// How many times its budget a table may grow to. Its records are asked for ahead then. Measured (Zen 4, budget of
 /// 256 KiB, two folds), ns a row: 8.4 with 20,000 groups, 8.9 with 40,000; with records of rows instead, merged, 19.
 pub(super) const GROW_TO_TABLES: usize = 8;
 
-/// Rows a group, in percent, from which a full table grows: of random keys it has an eighth then, as d groups of D
-/// are met by -D ln(1 - d / D) rows, so that all will have room.
+/// Runs a group, in percent, from which a full table grows: of random keys it has an eighth then, as d groups of D
+/// are met by -D ln(1 - d / D) runs, so that all will have room.
 const GROW_FROM_PERCENT: u64 = 107;
 
 /// How many times the table's groups pass by it before it is tried again. Unmeasured; trying costs about 10 ns a
@@ -38,7 +39,8 @@ const TRIED_PARTITIONS: usize = 4;
 /// ```text
 ///            +-------------------+   full, groups seen again -> grown to at most 8 times its budget
 ///   push --> | filling the table | - full, reduced by >= 2 ---> emptied into partitions, filling again
-///            +-------------------+   full, reduced by less ---> emptied, the next rows become records at once
+///            +-------------------+   full, reduced by less ---> emptied, the next rows become records at once,
+///                                                               those of a run one where runs are long
 /// ```
 #[derive(Debug)]
 pub struct LocalGroups {
@@ -58,6 +60,7 @@ pub struct LocalGroups {
     pub(super) rows: u64,
     /// Rows in the table.
     pub(super) table_rows: u64,
+    runs: Runs,
     /// Rows that are still to pass by.
     bypass_rows: u64,
     pub(super) emptied: u64,
@@ -89,6 +92,7 @@ impl LocalGroups {
             has_null: false,
             rows: 0,
             table_rows: 0,
+            runs: Runs::default(),
             bypass_rows: 0,
             emptied: 0,
             bypassed_rows: 0,
@@ -153,6 +157,7 @@ impl LocalGroups {
 
     fn push_batch(&mut self, keys: &impl Keys, batch: &Batch<'_>) -> Result<(), OutOfMemory> {
         self.has_null |= batch.nulls.is_some();
+        self.runs.look_at(keys, batch.rows);
         let mut row = 0;
         while row < batch.rows {
             row = if self.bypass_rows > 0 {
@@ -175,8 +180,8 @@ impl LocalGroups {
                 false => self.table.find::<false>(keys, batch.nulls, end, positions),
             };
             let capacity = self.table.capacity();
-            let rows = self.table_rows + (end - first) as u64;
-            let capacity_max = match 100 * rows >= GROW_FROM_PERCENT * capacity as u64 {
+            let runs = self.runs.among(self.table_rows + (end - first) as u64);
+            let capacity_max = match 100 * runs >= GROW_FROM_PERCENT * capacity as u64 {
                 true => GROW_TO_TABLES * self.near_capacity,
                 false => self.near_capacity,
             };
@@ -194,8 +199,9 @@ impl LocalGroups {
         );
         self.table_rows += (end - first) as u64;
         if end < batch.rows {
-            if self.table_rows < REDUCTION_MIN * self.table.len() as u64 {
-                self.bypass_rows = BYPASS_TABLES * self.table.len() as u64;
+            let groups = self.table.len() as u64;
+            if self.runs.among(self.table_rows) < REDUCTION_MIN * groups {
+                self.bypass_rows = self.runs.rows_of(BYPASS_TABLES * groups);
             }
             self.empty_table()?;
             self.emptied += 1;
@@ -203,7 +209,8 @@ impl LocalGroups {
         Ok(end)
     }
 
-    /// Makes records of rows from `first` on and scatters them. Returns the row after the last one.
+    /// Makes records of rows from `first` on, or of their runs where these are long, and scatters them. Returns the row after the last
+    /// one.
     fn bypass(&mut self, keys: &impl Keys, batch: &Batch<'_>, first: usize) -> Result<usize, OutOfMemory> {
         let record_words = self.layout.record_words();
         if self.passing.is_empty() {
@@ -217,7 +224,10 @@ impl LocalGroups {
         for (row, hash) in (first..end).zip(&mut hashes[first..end]) {
             *hash = keys.hash(self.mixer, row);
         }
-        let Some(nulls) = batch.nulls else {
+        self.bypass_rows -= (end - first) as u64;
+        self.bypassed_rows += (end - first) as u64;
+        let runs_are_long = self.runs.are_long();
+        if batch.nulls.is_none() && !runs_are_long {
             let passing = &mut self.passing[..(end - first) * record_words];
             for word in 0..keys.words() {
                 for (record, row) in passing.chunks_exact_mut(record_words).zip(first..end) {
@@ -227,20 +237,23 @@ impl LocalGroups {
             let places = Places::Own(self.layout.initial());
             fold_rows(&self.layout, passing, places, batch.arguments, rows);
             self.partitioned.scatter(passing, &hashes[first..end])?;
-            self.bypass_rows -= (end - first) as u64;
-            self.bypassed_rows += (end - first) as u64;
             return Ok(end);
-        };
+        }
 
         // Position 0 is of the NULL key here as in the table, so that its rows are folded in order.
-        let mut records = 0;
+        let is_null = |row| batch.nulls.is_some_and(|nulls| nulls.is_null(row));
+        let (mut records, mut may_go_on) = (0, false);
         for row in first..end {
-            if nulls.is_null(row) {
+            if is_null(row) {
                 positions[row] = 0;
+                may_go_on = false;
             } else {
-                hashes[first + records] = hashes[row];
-                records += 1;
+                // Without a branch: nobody can tell where runs begin. The rows of a run have one hash.
+                let begins = !(may_go_on && goes_on(keys, row));
+                records += usize::from(begins);
+                hashes[first + records - 1] = hashes[row];
                 positions[row] = records as u32;
+                may_go_on = runs_are_long;
             }
         }
         let passing = &mut self.passing[..(records + 1) * record_words];
@@ -258,8 +271,6 @@ impl LocalGroups {
         self.table.positions_mut()[..record_words].copy_from_slice(&passing[..record_words]);
         self.partitioned
             .scatter(&passing[record_words..], &hashes[first..first + records])?;
-        self.bypass_rows -= (end - first) as u64;
-        self.bypassed_rows += (end - first) as u64;
         Ok(end)
     }
 

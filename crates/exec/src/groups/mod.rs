@@ -49,6 +49,7 @@ mod merge;
 mod numbered;
 mod pairs;
 mod partitioned;
+mod runs;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -402,10 +402,13 @@ fn options() -> impl Strategy<Value = Options> {
         })
 }
 
-/// Keys of different families, `distinct` of them or fewer.
+/// Keys of different families, `distinct` of them or fewer; half of the families have runs of about eight rows with one key.
 fn key(family: u8, words: usize, distinct: u64) -> impl FnMut(&mut Numbers) -> Vec<u64> {
+    let mut last = 0;
     move |numbers| {
-        let number = numbers.below(distinct);
+        let goes_on = family >= 128 && numbers.below(8) > 0;
+        let number = if goes_on { last } else { numbers.below(distinct) };
+        last = number;
         (0..words as u64)
             .map(|word| match family % 5 {
                 0 => number,
@@ -513,16 +516,30 @@ fn few_groups_stay_in_the_table() {
 fn a_table_that_reduces_is_emptied() {
     let layout = Layout::new(2, LAYOUT_FOLDS.to_vec());
     let mut numbers = 0;
-    // Runs of one key: each table's worth of groups has five times its rows.
+    // Each hundred rows have twenty keys five times, but never one after the other.
     let mut key = |_: &mut Numbers| {
         numbers += 1;
-        vec![numbers / 5, 7]
+        vec![numbers / 100 * 20 + numbers % 20, 7]
     };
     let (emptied, bypassed, _) = run(&layout, &options_of(3000, 4), &[30_000, 3000], &mut key);
     assert!(
         emptied > 10 && bypassed == 0,
         "{emptied} emptied, {bypassed} passed by"
     );
+}
+
+#[test]
+fn runs_of_one_key_pass_by_the_table_as_a_record_each() {
+    let layout = Layout::new(2, LAYOUT_FOLDS.to_vec());
+    let mut numbers = 0;
+    let mut key = |_: &mut Numbers| {
+        numbers += 1;
+        vec![numbers / 5, 7]
+    };
+    let options = options_of(3000, 4);
+    let (emptied, bypassed, _) = run(&layout, &options, &[30_000, 3000], &mut key);
+    assert!((1..10).contains(&emptied), "{emptied} emptied");
+    assert!(bypassed > 25_000, "{bypassed} passed by");
 }
 
 #[test]

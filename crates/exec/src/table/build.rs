@@ -81,7 +81,6 @@ pub(crate) fn build(
     options: &BuildOptions,
     workers: &dyn Workers,
     cancel: &AtomicBool,
-    isa: Isa,
 ) -> Result<JoinTable, BuildError> {
     let total = check_rows(chunks)?;
     let workers = if total < SMALL_ROWS { &Serial } else { workers };
@@ -92,7 +91,7 @@ pub(crate) fn build(
         options,
         workers,
         cancel,
-        isa,
+        isa: Isa::within(options.instructions),
     };
     for attempt in 0..ATTEMPTS {
         let mixer = Mixer::new(options.seed, attempt);

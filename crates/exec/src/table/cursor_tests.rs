@@ -1,6 +1,5 @@
 //! Probes of several batches, and what a cursor carries from one to the next.
 
-use super::simd::Isa;
 use super::tests::{Column, table_of};
 use super::{BuildOptions, JoinTable, Pairs, ProbeCursor};
 use crate::codes::{Codes, Validity};
@@ -12,7 +11,7 @@ fn selective_probes_ask_members_first() {
     let mut build = Column::all_valid((0..3000).map(|row| row % 1000 * 100).collect());
     build.valid = Some((0..3000).map(|row| row % 7 != 0).collect());
     let options = BuildOptions::default();
-    let mut table = table_of(&build, 100, 0, &options, &Serial, Isa::detect()).unwrap();
+    let mut table = table_of(&build, 100, 0, &options, &Serial).unwrap();
     table.prepare_matches(false, &options).unwrap();
     let all_pairs = |cursor: &mut ProbeCursor, values: &[u64]| {
         let (mut all, mut pairs) = (Pairs::default(), Pairs::default());
@@ -52,7 +51,7 @@ fn two_tables_and_a_cursor() -> (JoinTable, JoinTable, ProbeCursor, Vec<u64>) {
     let options = BuildOptions::default();
     let of = |rows: u64| {
         let column = Column::all_valid((0..rows).map(|row| row % 10).collect());
-        table_of(&column, 100, 0, &options, &Serial, Isa::detect()).unwrap()
+        table_of(&column, 100, 0, &options, &Serial).unwrap()
     };
     let (first, second) = (of(100_000), of(20));
     let values: Vec<u64> = (0..10).collect();

@@ -138,7 +138,7 @@ impl JoinTable {
         workers: &dyn Workers,
         cancel: &AtomicBool,
     ) -> Result<JoinTable, BuildError> {
-        build::build(chunks, options, workers, cancel, Isa::detect())
+        build::build(chunks, options, workers, cancel)
     }
 
     /// A table without rows.

@@ -3,6 +3,7 @@
 use super::layout::{LIST_PIECE, Line, Line32, Line64};
 use super::survey::KEPT;
 use crate::huge::bytes_of;
+use crate::isa::InstructionSet;
 
 /// How a table maps codes to values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +26,8 @@ pub struct BuildOptions {
     /// Tables whose index takes at least this many bytes are probed with prefetching: half an L2 where nothing is known,
     /// else what [`probe_times`](super::probe_times) measured.
     pub prefetch_from_bytes: usize,
+    /// The widest instruction set to probe with. What is narrower than the processor's is for comparisons.
+    pub instructions: InstructionSet,
     /// Build this kind instead of deciding, for tests and benchmarks. [`Kind::Dense`] is then built whatever memory it
     /// takes; kinds that cannot hold the codes' range fall back to [`Kind::Buckets64`].
     pub force: Option<Kind>,
@@ -39,6 +42,7 @@ impl Default for BuildOptions {
             l2_bytes: 1 << 20,
             llc_bytes: 16 << 20,
             prefetch_from_bytes: 512 << 10,
+            instructions: InstructionSet::default(),
             force: None,
             seed: 0,
         }

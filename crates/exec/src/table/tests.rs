@@ -6,14 +6,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use corun_model::cache::reuse::Reuse;
 use proptest::prelude::*;
 
-use super::simd::Isa;
 use super::{
     BuildError, BuildOptions, JoinTable, KeysExpected, Kind, Pairs, ProbeCursor, build, bytes_expected,
     bytes_max, matches_bytes,
 };
 use crate::codes::{Chunk, Codes, Validity};
+use crate::isa::{InstructionSet, Isa};
 use crate::visited::Visited;
 use crate::workers::{ScopedThreads, Serial, Workers};
+
+/// Wider ones than the processor has are the widest it has.
+const INSTRUCTIONS: [InstructionSet; 3] = [
+    InstructionSet::Portable,
+    InstructionSet::Avx2,
+    InstructionSet::Avx512,
+];
 
 /// Keys with NULLs, as one column.
 #[derive(Clone, Debug)]
@@ -60,7 +67,6 @@ pub(super) fn table_of(
     bias: u64,
     options: &BuildOptions,
     workers: &dyn Workers,
-    isa: Isa,
 ) -> Result<JoinTable, BuildError> {
     let biased: Vec<u64> = column.codes.iter().map(|code| code ^ bias).collect();
     let rows = column.codes.len();
@@ -92,7 +98,7 @@ pub(super) fn table_of(
             }
         })
         .collect();
-    build::build(&chunks, options, workers, &AtomicBool::new(false), isa)
+    build::build(&chunks, options, workers, &AtomicBool::new(false))
 }
 
 /// Probes with every way there is and compares with the oracle.
@@ -264,9 +270,9 @@ proptest! {
             .filter(|_| !probe.codes.is_empty())
             .map(|places| places.iter().map(|place| place.index(probe.codes.len()) as u32).collect());
         for force in forces_for(&build) {
-            for isa in Isa::available() {
-                let options = BuildOptions { force, seed, ..BuildOptions::default() };
-                let mut table = table_of(&build, chunk_rows, bias, &options, &Serial, isa).unwrap();
+            for instructions in INSTRUCTIONS {
+                let options = BuildOptions { force, seed, instructions, ..BuildOptions::default() };
+                let mut table = table_of(&build, chunk_rows, bias, &options, &Serial).unwrap();
                 table.prefetch_from_bytes = if far { 0 } else { usize::MAX };
                 table.set_reuse(if once { Reuse::Once } else { Reuse::Keep });
                 check(&table, &build, &probe, selection.as_deref(), limit);
@@ -334,9 +340,7 @@ fn large_tables_equal_the_oracle() {
                     l2_bytes: 256 << 10,
                     ..BuildOptions::default()
                 };
-                let isa = *Isa::available().last().unwrap();
-                let mut table =
-                    table_of(&build, chunk_rows, 0, &options, &ScopedThreads(threads), isa).unwrap();
+                let mut table = table_of(&build, chunk_rows, 0, &options, &ScopedThreads(threads)).unwrap();
                 table.set_reuse(if threads == 2 { Reuse::Once } else { Reuse::Keep });
                 check(&table, &build, &probe, None, 10_000);
                 assert!(table.bytes() <= bytes_max(rows, threads, &options), "{name}");
@@ -379,8 +383,7 @@ fn tables_take_the_bytes_that_were_expected() {
         };
         let build = Column::all_valid(codes);
         for threads in [1, 4] {
-            let isa = Isa::detect();
-            let table = table_of(&build, 8192, 0, &options, &ScopedThreads(threads), isa).unwrap();
+            let table = table_of(&build, 8192, 0, &options, &ScopedThreads(threads)).unwrap();
             assert_eq!(table.kind(), kind, "{name}");
             let (built, expected) = (
                 table.bytes() as f64,
@@ -397,7 +400,7 @@ fn tables_take_the_bytes_that_were_expected() {
 #[test]
 fn few_distinct_keys_make_a_small_table() {
     let build = Column::all_valid((0..200_000).map(|row| scrambled(row % 5)).collect());
-    let table = table_of(&build, 8192, 0, &BuildOptions::default(), &Serial, Isa::detect()).unwrap();
+    let table = table_of(&build, 8192, 0, &BuildOptions::default(), &Serial).unwrap();
     assert_eq!(table.kind(), Kind::Buckets64);
     assert!(
         table.index_bytes() < 64 << 10,
@@ -424,8 +427,12 @@ fn crowded_partitions_are_built_by_the_last_attempt() {
     }
     let build = Column::all_valid(codes);
     let probe = Column::all_valid(build.codes.iter().map(|code| code ^ (code & 1)).collect());
-    for isa in Isa::available() {
-        let table = table_of(&build, 999, 0, &options, &Serial, isa).unwrap();
+    for instructions in INSTRUCTIONS {
+        let options = BuildOptions {
+            instructions,
+            ..options
+        };
+        let table = table_of(&build, 999, 0, &options, &Serial).unwrap();
         assert_eq!(
             table.mixer.mix(1),
             Mixer::new(options.seed, 3).mix(1),
@@ -450,7 +457,7 @@ fn no_rows_find_nothing() {
                 force,
                 ..BuildOptions::default()
             };
-            let table = table_of(&build, 10, 0, &options, &Serial, Isa::detect()).unwrap();
+            let table = table_of(&build, 10, 0, &options, &Serial).unwrap();
             check(&table, &build, &some, None, 1);
         }
     }
@@ -576,7 +583,7 @@ fn row_numbers_beyond_31_bits_are_refused() {
 #[should_panic(expected = "selected probe row out of range")]
 fn selections_beyond_the_batch_are_refused() {
     let build = Column::all_valid(vec![1]);
-    let table = table_of(&build, 1, 0, &BuildOptions::default(), &Serial, Isa::detect()).unwrap();
+    let table = table_of(&build, 1, 0, &BuildOptions::default(), &Serial).unwrap();
     table.matches(
         &Codes::U64 {
             values: &[1],
@@ -597,7 +604,7 @@ fn matches_are_prepared_where_it_pays() {
             ..BuildOptions::default()
         };
         let build = Column::all_valid(codes);
-        let mut table = table_of(&build, 9, 0, &options, &Serial, Isa::detect()).unwrap();
+        let mut table = table_of(&build, 9, 0, &options, &Serial).unwrap();
         let before = table.bytes();
         table.prepare_matches(asks, &options).unwrap();
         check(&table, &build, &Column::all_valid((0..3000).collect()), None, 100);
@@ -632,4 +639,20 @@ fn matches_are_prepared_where_it_pays() {
     );
     assert_eq!(prepared(vec![5, 900, u64::MAX], true, None), 0, "far apart");
     assert_eq!(prepared(Vec::new(), true, None), 0, "no rows");
+}
+
+#[test]
+fn tables_are_probed_with_no_wider_instructions_than_allowed() {
+    let column = Column::all_valid(vec![1, 2]);
+    let isa = |instructions| {
+        let options = BuildOptions {
+            instructions,
+            ..BuildOptions::default()
+        };
+        table_of(&column, 1, 0, &options, &Serial).unwrap().isa
+    };
+    assert_eq!(isa(InstructionSet::Portable), Isa::Portable);
+    assert_eq!(isa(InstructionSet::default()), Isa::detect());
+    let narrower = Isa::available().into_iter().take(2).last();
+    assert_eq!(Some(isa(InstructionSet::Avx2)), narrower);
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use arrow::array::{Array, Int64Array, RecordBatch};
-use corun_exec::{BuildOptions, Chunk, Codes, JoinTable, Pairs, ProbeCursor, ScopedThreads};
+use corun_exec::{BuildOptions, Chunk, Codes, InstructionSet, JoinTable, Pairs, ProbeCursor, ScopedThreads};
 
 use super::data::JoinData;
 use corun_workloads::parallel::share;
@@ -54,11 +54,15 @@ fn keys(batches: &[RecordBatch]) -> Result<Vec<&[u64]>, BenchError> {
 }
 
 impl<'a> TableAlone<'a> {
-    /// Builds the table with so many threads; the time is the build's alone.
+    /// Builds the table with so many threads, to be probed with no wider instructions than these; the time is the build's alone.
     ///
     /// # Errors
     /// When the keys are not one 64-bit column, or memory is short.
-    pub fn build(data: &'a JoinData, threads: usize) -> Result<(TableAlone<'a>, Duration), BenchError> {
+    pub fn build(
+        data: &'a JoinData,
+        threads: usize,
+        instructions: InstructionSet,
+    ) -> Result<(TableAlone<'a>, Duration), BenchError> {
         let topology = corun_topology::discover();
         let default = BuildOptions::default();
         let options = BuildOptions {
@@ -68,6 +72,7 @@ impl<'a> TableAlone<'a> {
             llc_bytes: topology
                 .planning_llc_bytes()
                 .map_or(default.llc_bytes, |bytes| bytes.as_usize()),
+            instructions,
             ..default
         };
         let mut first_row = 0;

@@ -15,7 +15,7 @@ fn workload() -> Workload {
         join_heavy: &[],
         order_by: |_| &[],
         recorded: |_, _| None,
-        generate: Some(|scale_factor, partitions, threads, progress| {
+        generate: Some(|scale_factor, _, partitions, threads, progress| {
             Ok(Groups::new(scale_factor)?.dataset(partitions, threads, progress))
         }),
         peers: &[&DUCKDB, &POLARS],

@@ -16,7 +16,7 @@ fn workload() -> Workload {
         join_heavy: &["j1", "j2", "j3", "j4", "j5"],
         order_by: |_| &[],
         recorded: |_, _| None,
-        generate: Some(|scale_factor, partitions, threads, progress| {
+        generate: Some(|scale_factor, _, partitions, threads, progress| {
             Ok(H2o::new(scale_factor)?.dataset(partitions, threads, progress))
         }),
         peers: &[&DUCKDB],

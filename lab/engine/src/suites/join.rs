@@ -1,7 +1,7 @@
 //! The `join` suite: one join per case, run by corun, by DataFusion as it comes, by DataFusion made to hash, and by DuckDB.
 //!
 //! Every engine joins the same rows, already in its memory, with the same number of threads, building on `b`; each answer
-//! is compared with the generator's. DataFusion's perfect-hash `ArrayMap` replaces its hash table for dense keys, so
+//! is compared with the generator's. corun does so twice, with the processor's instructions and with the portable ones. DataFusion's perfect-hash `ArrayMap` replaces its hash table for dense keys, so
 //! `datafusion_forced_hash` forbids it: the difference of the two says how much is the array's. `plan_floor` cases take the
 //! join out of the plan, so that what remains is the floor in SQL; `probe_only` cases take the
 //! plan away: corun's table on slices, beside the machine's floor of random lines. `indexed` cases put an index on `b`, the
@@ -14,6 +14,7 @@ use arrow::array::{Array, Int64Array};
 use clap::Args;
 use corun_cli::arguments::positive;
 use corun_datafusion::{Engine, EngineOptions, Joins, QueryOutput};
+use corun_exec::InstructionSet;
 use corun_model::units::Bytes;
 use corun_topology::measure::FloorBuffer;
 
@@ -41,6 +42,15 @@ pub const CORUN_INDEX: &str = "corun_index";
 pub const CORUN_HASH: &str = "corun_hash";
 /// The join's plan without its join.
 pub const PLAN_FLOOR: &str = "plan_floor";
+/// corun, its keys looked up with instructions that every processor has.
+pub const CORUN_PORTABLE: &str = "corun_portable";
+/// The table without a plan around it.
+const PROBE_ONLY: &str = "probe_only";
+/// The same with narrower instructions.
+const NARROWER_INSTRUCTIONS: [(&str, InstructionSet); 2] = [
+    ("probe_avx2", InstructionSet::Avx2),
+    ("probe_portable", InstructionSet::Portable),
+];
 /// Per-side metric.
 pub const METRIC: &str = "ns_per_probe_row";
 /// Seed of every data set, so that runs compare.
@@ -237,6 +247,15 @@ fn compare(
         ],
         _ => vec![
             (CORUN, plain(Joins::Corun, false)?),
+            (
+                CORUN_PORTABLE,
+                engine_with(
+                    data,
+                    Joins::Corun,
+                    &[("corun.join_instructions", "portable")],
+                    threads,
+                )?,
+            ),
             (DATAFUSION, plain(Joins::Stock, false)?),
             (FORCED_HASH, plain(Joins::Stock, true)?),
         ],
@@ -302,10 +321,11 @@ fn probe_only(
     runner: &mut Runner<'_>,
 ) -> Result<(), BenchError> {
     let name = case.name(tables);
+    let table = |instructions| TableAlone::build(data, case.threads, instructions);
     let build_times = (0..runner.plan().repetitions)
-        .map(|_| TableAlone::build(data, case.threads).map(|(_, elapsed)| elapsed.as_secs_f64()))
+        .map(|_| table(InstructionSet::default()).map(|(_, elapsed)| elapsed.as_secs_f64()))
         .collect::<Result<Vec<f64>, BenchError>>()?;
-    let (alone, _) = TableAlone::build(data, case.threads)?;
+    let (alone, _) = table(InstructionSet::default())?;
     let joined = alone.join_sum(data)?;
     let parameters = parameters(tables, case.threads);
     if let Some(spread) = Spread::of(&build_times) {
@@ -338,14 +358,24 @@ fn probe_only(
             peak_bytes: None,
         })
     });
-    let probe = Side::timed("probe_only", || Ok(alone.probe(case.threads)), Found::text);
-    let sides = vec![probe, floor_side];
+    let narrower = NARROWER_INSTRUCTIONS
+        .map(|(name, instructions)| table(instructions).map(|(alone, _)| (name, alone)))
+        .into_iter()
+        .collect::<Result<Vec<_>, BenchError>>()?;
+    let tables_alone = [(PROBE_ONLY, &alone)];
+    let tables_alone = tables_alone
+        .into_iter()
+        .chain(narrower.iter().map(|(name, alone)| (*name, alone)));
+    let mut sides: Vec<Side<'_>> = tables_alone
+        .map(|(name, alone)| Side::timed(name, || Ok(alone.probe(case.threads)), Found::text))
+        .collect();
+    sides.push(floor_side);
     let mut comparison = comparison(tables, case, &name, expected.clone(), sides);
     comparison
         .parameters
         .push(("bytes".to_string(), Value::from(alone.bytes())));
     runner.compare(Comparison {
-        subject: "probe_only",
+        subject: PROBE_ONLY,
         baseline: "floor",
         ..comparison
     });

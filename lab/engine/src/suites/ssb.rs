@@ -87,7 +87,7 @@ fn workload() -> Workload {
         join_heavy: JOIN_HEAVY,
         order_by,
         recorded,
-        generate: Some(|scale_factor, partitions, threads, progress| {
+        generate: Some(|scale_factor, _, partitions, threads, progress| {
             Ok(Ssb::new(scale_factor)?.dataset(partitions, threads, progress))
         }),
         peers: &[&DUCKDB],

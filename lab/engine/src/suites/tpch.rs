@@ -22,9 +22,9 @@ fn workload() -> Workload {
         join_heavy: JOIN_HEAVY,
         order_by,
         recorded,
-        generate: Some(|scale_factor, partitions, threads, progress| {
+        generate: Some(|scale_factor, queries, partitions, threads, progress| {
             Ok(Tpch::new(scale_factor)?
-                .only_read_columns()
+                .read_by(queries)
                 .dataset(partitions, threads, progress))
         }),
         peers: &[&DUCKDB],

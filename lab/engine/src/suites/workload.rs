@@ -44,8 +44,8 @@ const SCALE_FACTOR: f64 = 1.0;
 /// Scale factor of `--quick`: one with recorded answers.
 const SCALE_FACTOR_QUICK: f64 = 0.01;
 
-/// Makes tables in memory: scale factor, partitions, threads.
-type Generate = fn(f64, usize, usize, &dyn Progress) -> Result<Dataset, DatasetError>;
+/// Makes tables in memory: scale factor, the queries that are to run, partitions, threads. Columns that none of them reads may be missing.
+type Generate = fn(f64, &[&str], usize, usize, &dyn Progress) -> Result<Dataset, DatasetError>;
 
 /// One workload: how to make its data and what to ask.
 pub(super) struct Workload {
@@ -194,15 +194,29 @@ pub(super) fn run(
         let names = others.iter().flat_map(Pass::cases);
         return Err(args.common.no_such_case(workload.suite, names));
     }
+    let is_in_memory = |query: &&String| {
+        let mut passes = selected.iter().filter(|pass| pass.source == Source::Memory);
+        passes.any(|pass| args.common.selects(&pass.case(query)))
+    };
+    let in_memory: Vec<&str> = workload
+        .queries
+        .iter()
+        .filter(is_in_memory)
+        .map(String::as_str)
+        .collect();
     let mut data = None;
     for pass in selected {
         let engines = match pass.source {
             Source::Memory => {
                 let all = match (data.take(), workload.generate) {
                     (Some(data), _) => data,
-                    (None, Some(generate)) => {
-                        generate(scale_factor, counts[0], all_cores(), runner.progress())?
-                    }
+                    (None, Some(generate)) => generate(
+                        scale_factor,
+                        &in_memory,
+                        counts[0],
+                        all_cores(),
+                        runner.progress(),
+                    )?,
                     (None, None) => continue,
                 };
                 let engines = Engines::over(&all.repartitioned(pass.partitions), pass.partitions)?;
