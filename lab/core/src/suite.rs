@@ -154,9 +154,9 @@ impl FromStr for Suite {
 /// What every suite is told.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Common {
-    /// Only cases whose name contains this text.
+    /// Only cases whose name contains this text; repeatable.
     #[arg(long, value_name = "NAME")]
-    pub case: Option<String>,
+    pub case: Vec<String>,
 
     /// Small data and two repetitions, for checking answers in seconds.
     #[arg(long)]
@@ -171,7 +171,7 @@ impl Common {
     /// A quick run of all cases, or of those whose name contains a text.
     pub fn quick(case: Option<&str>) -> Common {
         Common {
-            case: case.map(str::to_owned),
+            case: case.map(str::to_owned).into_iter().collect(),
             quick: true,
             ..Common::default()
         }
@@ -179,7 +179,7 @@ impl Common {
 
     /// Whether a case of this name is to run: `--case` is it, or a part of it, or is not given, and it is not recorded already.
     pub fn selects(&self, case: &str) -> bool {
-        let wanted = self.case.as_deref().is_none_or(|wanted| case.contains(wanted));
+        let wanted = self.case.is_empty() || self.case.iter().any(|wanted| case.contains(wanted));
         wanted && !self.recorded.iter().any(|row| row.case == case)
     }
 
@@ -187,7 +187,7 @@ impl Common {
     pub fn no_such_case(&self, suite: Suite, cases: impl IntoIterator<Item = String>) -> BenchError {
         BenchError::NoSuchCase {
             suite: suite.name().to_string(),
-            case: self.case.clone().unwrap_or_default(),
+            case: self.case.join(", "),
             cases: cases.into_iter().collect(),
         }
     }
@@ -275,7 +275,7 @@ pub trait SuiteArgs: Args + Clone + Default {
     fn cases(&self) -> Result<Vec<String>, BenchError> {
         let mut args = self.clone();
         // No name has it.
-        args.common().case = Some("\n".to_owned());
+        args.common().case = vec!["\n".to_owned()];
         args.common().recorded.clear();
         let mut ignore = |_| {};
         match args.run(&mut Runner::new(self.plan(), &mut ignore, &Silent)) {
@@ -375,12 +375,13 @@ mod tests {
     fn a_case_selects_by_part_of_its_name_what_is_not_recorded() {
         let row = Row::unavailable("join", "sparse_16m_x_16m_hit100_t1", "ms", "ms", "made up");
         let common = Common {
-            case: Some("sparse_16m".to_string()),
+            case: vec!["sparse_16m".to_string(), "plan_floor".to_string()],
             recorded: vec![row],
             ..Common::default()
         };
         assert!(common.selects("sparse_16m_x_16m_hit100_t2"));
         assert!(!common.selects("sparse_16m_x_16m_hit100_t1"));
+        assert!(common.selects("plan_floor_dense_1m"));
         assert!(!common.selects("dense_16m_x_16m_hit100_t2"));
         assert!(Common::default().selects("anything"));
     }

@@ -174,7 +174,7 @@ fn plan(plan: Plan) -> Plan {
 }
 
 fn select(args: &ProxyArgs, all: &[Case]) -> Vec<Case> {
-    let every = args.full || args.common.case.is_some();
+    let every = args.full || !args.common.case.is_empty();
     all.iter()
         .filter(|case| args.common.selects(&case.name()) && (every || case.transport == Transport::Tcp))
         .copied()
@@ -197,7 +197,7 @@ mod tests {
 
     fn args(case: Option<&str>) -> ProxyArgs {
         let mut args = ProxyArgs::default();
-        args.common.case = case.map(str::to_owned);
+        args.common.case = case.map(str::to_owned).into_iter().collect();
         args
     }
 

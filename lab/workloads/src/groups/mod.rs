@@ -3,7 +3,8 @@
 //! Order of calls: [`Groups::new`] with a scale factor, then [`Groups::dataset`] for batches in memory or [`Groups::write_parquet`] for
 //! files; [`QUERIES`] gives the SQL. The content depends on the seed and the scale factor only: every cell is a function of its row number.
 //!
-//! Keys are spread over all numbers, so no engine finds a group by counting from the least key, but for `v` and `d100k`. Sums of `v` are
+//! Keys are spread over all numbers, so no engine finds a group by counting from the least key, but for `v` and `d100k`. Rows arrive in no
+//! order, but for `c4m`, whose groups are runs of one to seven rows. Sums of `v` are
 //! sums of whole numbers, those of `w` of decimals, and `x` is only ever compared: answers of engines that add in different orders are the same.
 
 mod queries;
@@ -128,6 +129,21 @@ impl Groups {
     }
 }
 
+/// Lengths of the runs of rows with one key, in order, and then again: four on average.
+const RUNS: [usize; 7] = [4, 1, 7, 3, 6, 2, 5];
+
+/// The number of the run that a row is in.
+fn run_of(row: usize) -> u64 {
+    let round: usize = RUNS.iter().sum();
+    let mut left = row % round;
+    let before = RUNS.iter().take_while(|&&length| {
+        let is_passed = left >= length;
+        left = left.saturating_sub(length);
+        is_passed
+    });
+    (row / round * RUNS.len() + before.count()) as u64
+}
+
 /// The key of a group among all numbers that are not negative.
 fn spread(group: u64) -> i64 {
     (mix(group) >> 1) as i64
@@ -154,6 +170,7 @@ impl Generator for Groups {
             ("x", DataType::Float64),
             ("d100k", DataType::Int64),
             ("t10", DataType::Utf8),
+            ("c4m", DataType::Int64),
         ];
         let fields = integers.chain(others);
         let fields = fields.map(|(name, data_type)| Field::new(name, data_type, false));
@@ -195,6 +212,8 @@ impl Generator for Groups {
         columns.push(Arc::new(Int64Array::from_iter_values(dense)));
         let few = numbers(18, 10).map(|group| format!("segment {group}"));
         columns.push(Arc::new(StringArray::from_iter_values(few)));
+        let by_key = rows.map(|row| spread(run_of(row)));
+        columns.push(Arc::new(Int64Array::from_iter_values(by_key)));
         columns
     }
 }
@@ -227,6 +246,14 @@ mod tests {
         assert!((38_000..=40_000).contains(&different("k4m")));
         assert!((99_000..=103_000).contains(&different("k16m")));
         assert!(different("zipf") < different("k1m"));
+        assert_eq!(different("c4m"), 40_000);
+    }
+
+    #[test]
+    fn runs_have_their_lengths() {
+        let runs: Vec<u64> = (0..40).map(run_of).collect();
+        let lengths: Vec<usize> = runs.chunk_by(|a, b| a == b).map(<[u64]>::len).collect();
+        assert_eq!(lengths, [4, 1, 7, 3, 6, 2, 5, 4, 1, 7]);
     }
 
     #[test]

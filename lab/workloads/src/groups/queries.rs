@@ -27,6 +27,7 @@ pub const QUERIES: &[(&str, &str)] = &[
     ("int_1m", by_key!("k1m")),
     ("int_4m", by_key!("k4m")),
     ("int_16m", by_key!("k16m")),
+    ("clustered_4m", by_key!("c4m")),
     ("zipf_1m", by_key!("zipf")),
     ("short_text_1m", by_key!("short")),
     ("long_text_1m", by_key!("long")),

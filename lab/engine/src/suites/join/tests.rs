@@ -7,7 +7,7 @@ fn a_case_outside_the_representative_matrix_is_found_in_the_full_one() {
     let wanted = "string_4m_x_16m_hit5_t1";
     let args = JoinArgs {
         common: Common {
-            case: Some(wanted.to_string()),
+            case: vec![wanted.to_string()],
             ..Common::default()
         },
         threads: Threads { threads: vec![1] },
@@ -22,7 +22,7 @@ fn a_case_outside_the_representative_matrix_is_found_in_the_full_one() {
 fn an_unknown_case_is_a_usage_error_that_names_some() {
     let args = JoinArgs {
         common: Common {
-            case: Some("triangle".to_owned()),
+            case: vec!["triangle".to_owned()],
             ..Common::default()
         },
         ..JoinArgs::default()
