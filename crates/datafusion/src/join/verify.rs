@@ -21,7 +21,8 @@ use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::joins::utils::JoinKeyComparator;
 
-/// So many rows are asked for before they are compared: their lines, two a row of text, are a part of the L2. Unmeasured below 512 and above 2048.
+/// So many rows are asked for before they are compared: their lines, three a row of text, are a part of the L2. Measured only beside whole
+/// batches of 8,192 rows, which took some 5 % longer.
 const ASK_ROWS: usize = 1024;
 
 /// Drops the pairs whose keys are not equal, keeping the order of the others.

@@ -5,7 +5,7 @@
 
 use super::keys::Keys;
 
-/// One batch of so many is looked at. Counting costs 0.3 ns a row of it.
+/// One batch of so many is looked at. Unmeasured.
 const SAMPLED_OF: u64 = 16;
 
 /// When so many rows were looked at, they count half beside later ones. Unmeasured.
