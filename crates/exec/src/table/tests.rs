@@ -653,6 +653,6 @@ fn tables_are_probed_with_no_wider_instructions_than_allowed() {
     };
     assert_eq!(isa(InstructionSet::Portable), Isa::Portable);
     assert_eq!(isa(InstructionSet::default()), Isa::detect());
-    let narrower = Isa::available().into_iter().take(2).last();
+    let narrower = Isa::available().into_iter().take(2).next_back();
     assert_eq!(Some(isa(InstructionSet::Avx2)), narrower);
 }

@@ -74,13 +74,17 @@ impl Search {
                     pid,
                     started: found.started,
                 });
-            } else if has_title(&found.title) && self.others.len() < OTHERS_MAX {
-                // One that was just started still bears the server's title.
+            } else if is_another(&found.title, self.backend.pid) && self.others.len() < OTHERS_MAX {
                 self.others.insert(pid);
             }
         }
         self.workers.extend(&new);
         new
+    }
+
+    /// The next look finds this one anew, if it is still there.
+    pub fn forget(&mut self, worker: Worker) {
+        self.workers.retain(|known| *known != worker);
     }
 
     /// Whether a process is still the worker that was found.
@@ -116,6 +120,18 @@ fn has_title(title: &str) -> bool {
     words.next().is_some_and(|first| first.ends_with("postgres:"))
 }
 
+/// Whether a title can no longer become that of a worker. A process that was just started still bears the title of its server, and
+/// writes its own one letter by letter: what stands there may be a beginning, of the name of the cluster too.
+fn is_another(title: &str, backend: u32) -> bool {
+    let title = title.trim_end();
+    let whole = format!("parallel worker for PID {backend}");
+    has_title(title)
+        && title.split_ascii_whitespace().count() > 3
+        && !title
+            .match_indices(' ')
+            .any(|(at, _)| whole.starts_with(&title[at + 1..]))
+}
+
 /// Whether a title is one such as `postgres: parallel worker for PID 4711`. Nothing comes behind the number: behind a user or a
 /// database of such a name the title of a backend goes on.
 fn names_leader(title: &str, backend: u32) -> bool {
@@ -125,7 +141,26 @@ fn names_leader(title: &str, backend: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::names_leader;
+    use super::{is_another, names_leader};
+
+    #[test]
+    fn a_title_that_is_being_written_may_become_that_of_a_worker() {
+        for title in [
+            "postgres: parallel worker for PID 4711",
+            "postgres: my db: parallel worker for PID 4711",
+        ] {
+            for end in 0..=title.len() {
+                assert!(!is_another(&title[..end], 4711), "{}", &title[..end]);
+            }
+        }
+        for title in [
+            "postgres: bench shop [local] idle",
+            "postgres: 15/main: bench shop 127.0.0.1(5) SELECT",
+            "postgres: parallel worker for PID 4712",
+        ] {
+            assert!(is_another(title, 4711), "{title}");
+        }
+    }
 
     #[test]
     fn titles_of_workers() {

@@ -257,6 +257,8 @@ fn parallel_workers_are_found_by_what_they_say() {
     start(203, SERVER, "postgres: parallel worker for PID 2001");
     // Just started: it has not said yet what it is.
     start(204, SERVER, "/usr/lib/postgresql/15/bin/postgres -D data");
+    // It is about to say so.
+    start(206, SERVER, "postgres: parallel wor");
     // Somebody with a name.
     start(
         205,
@@ -266,11 +268,18 @@ fn parallel_workers_are_found_by_what_they_say() {
     start(300, 1, "postgres: parallel worker for PID 200");
     assert_eq!(look(), [201, 202]);
     assert!(look().is_empty(), "each once");
+    start(206, SERVER, "postgres: parallel worker for PID 2006");
+    assert!(look().is_empty(), "of another");
+    start(206, SERVER, "postgres: parallel worker for PID 200");
+    assert!(look().is_empty(), "what it said is kept");
     start(204, SERVER, "postgres: parallel worker for PID 200");
     processes.end(201);
     assert_eq!(look(), [204]);
     let known: Vec<u32> = search.workers().iter().map(|worker| worker.pid).collect();
     assert_eq!(known, [202, 204]);
+    let last = search.workers()[1];
+    search.forget(last);
+    assert_eq!(search.look(&processes), [last]);
 
     let [first, second] = search.workers() else {
         panic!("two")

@@ -207,7 +207,7 @@ mod tests {
                 hit_rate: 50,
             };
             let data = JoinData::generate(&tables, 21, &Silent).expect("data");
-            let (alone, _) = TableAlone::build(&data, 2).expect("a table");
+            let (alone, _) = TableAlone::build(&data, 2, InstructionSet::default()).expect("a table");
             assert_eq!(
                 alone.join_sum(&data).expect("integers"),
                 data.expected,
@@ -228,6 +228,6 @@ mod tests {
             hit_rate: 100,
         };
         let data = JoinData::generate(&tables, 1, &Silent).expect("data");
-        assert!(TableAlone::build(&data, 1).is_err());
+        assert!(TableAlone::build(&data, 1, InstructionSet::default()).is_err());
     }
 }
