@@ -72,6 +72,7 @@ fn every_comparison_has_ratios_and_its_control() {
     assert_eq!(
         ratios,
         [
+            pair(CORUN, "corun_portable"),
             pair(CORUN, DATAFUSION),
             pair(CORUN, FORCED_HASH),
             pair(DATAFUSION, DATAFUSION)
