@@ -161,6 +161,7 @@ async fn pairs_of_files_are_split_until_they_fit_or_go_in_blocks() {
         let settings = [
             ("corun.join_memory_bytes", bytes),
             ("corun.join_build_side", "false"),
+            ("corun.l2_bytes", "1048576"),
         ];
         let corun = engine(Joins::Corun, 2, 256, &settings, &tables);
         assert_eq!(lines(&corun.query(sql).await.unwrap()), expected, "{bytes}");
