@@ -82,11 +82,6 @@ impl Search {
         new
     }
 
-    /// The next look finds this one anew, if it is still there.
-    pub fn forget(&mut self, worker: Worker) {
-        self.workers.retain(|known| *known != worker);
-    }
-
     /// Whether a process is still the worker that was found.
     pub fn is_still(&self, processes: &dyn Processes, worker: Worker) -> bool {
         let status = processes.status(worker.pid);

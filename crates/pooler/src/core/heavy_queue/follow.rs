@@ -176,30 +176,28 @@ impl Inner {
         };
         let new = search.look(&SystemProcesses);
         let cpus = wanted.unwrap_or_default();
-        let mut moved = 0;
-        for worker in search.workers().to_vec() {
-            let is_new = new.contains(&worker);
+        let (mut moved, mut all_bound) = (0, true);
+        for worker in search.workers() {
+            let is_new = new.contains(worker);
             if (!is_new && cpus == before) || !self.state.lock().hunts.contains_key(&id) {
                 continue;
             }
-            let bound = cpus.is_empty() || search.bind(&SystemProcesses, worker, &cpus).is_ok();
-            if !bound {
-                // It has ended, or could not be moved just now.
-                search.forget(worker);
-                continue;
-            }
+            // It has ended, or stays where it is: a hint is a hint.
+            let bound = !cpus.is_empty() && search.bind(&SystemProcesses, *worker, &cpus).is_ok();
+            all_bound &= bound;
             let mut classed = false;
             if let (true, Some(partitioner), Some(class)) = (is_new, &partitioner, class)
-                && search.is_still(&SystemProcesses, worker)
+                && search.is_still(&SystemProcesses, *worker)
             {
                 classed = shared.heavy_queue.assign(&**partitioner, worker.pid, class) == Assigned::There;
             }
-            moved += usize::from(is_new && (!cpus.is_empty() || classed));
+            moved += usize::from(is_new && (bound || classed));
         }
         let mut state = self.state.lock();
         if let Some(hunt) = state.hunts.get_mut(&id) {
             hunt.search = Some(search);
-            hunt.cpus = cpus;
+            // Where one was not bound, the next look binds all of them again.
+            hunt.cpus = if all_bound { cpus } else { Vec::new() };
             if let Some(placed) = state.placed.get_mut(&id) {
                 placed.workers += moved;
             }
