@@ -25,7 +25,7 @@ pub const PROGRAMS: [Program; 3] = [
     },
     Program {
         name: "corun-sql",
-        commands: &["sql"],
+        commands: &["sql", "worker"],
     },
     Program {
         name: "corun-lab",

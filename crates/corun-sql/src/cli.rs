@@ -31,6 +31,8 @@ pub struct Arguments {
 pub enum Command {
     /// SQL shell, or one-shot with -c or -f, over files and generated data.
     Sql(Box<crate::sql::SqlArgs>),
+    /// Run stages of other machines' statements.
+    Worker(crate::cluster::WorkerArgs),
     /// Write man pages and shell completions into a folder; packages are built with it.
     #[command(hide = true)]
     Documents(corun_cli::documents::DocumentsArgs),

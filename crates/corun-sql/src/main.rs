@@ -2,6 +2,7 @@
 //! shown in the same three parts by [`corun_cli::failure`].
 
 mod cli;
+mod cluster;
 mod scratch;
 mod sql;
 
@@ -22,11 +23,16 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     out::start_logging(arguments.verbose);
+    // Where none can be made, a query that needs files says why.
+    let scratch = || scratch::Scratch::begin().ok();
     let result = match arguments.command {
         cli::Command::Sql(args) => {
-            // Where none can be made, a query that needs files says why.
-            let _scratch = scratch::Scratch::begin().ok();
+            let _scratch = scratch();
             sql::run(*args)
+        }
+        cli::Command::Worker(args) => {
+            let _scratch = scratch();
+            cluster::run(&args)
         }
         cli::Command::Documents(args) => documents::run(&args, cli::Arguments::command(), &[]),
     };

@@ -14,8 +14,9 @@ use arrow::datatypes::{Schema, SchemaRef};
 use corun_model::units::Bytes;
 use corun_topology::effective_llc::effective_llc;
 use datafusion::catalog::MemTable;
+use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::FairSpillPool;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::EmptyRecordBatchStream;
@@ -125,6 +126,24 @@ impl Engine {
     /// # Errors
     /// Zero partitions or batch size, an unknown setting, a value a setting does not take.
     pub fn new(options: &EngineOptions) -> Result<Engine, EngineError> {
+        let joins = options.joins;
+        Engine::with(options, |state| match joins {
+            Joins::Corun => crate::install(state),
+            #[cfg(feature = "store")]
+            Joins::Stock => crate::store::install(state),
+            #[cfg(not(feature = "store"))]
+            Joins::Stock => state,
+        })
+    }
+
+    /// Sets a session up whose planner and rules `installed` adds, in place of those that `options.joins` names.
+    ///
+    /// # Errors
+    /// As [`Engine::new`].
+    pub fn with(
+        options: &EngineOptions,
+        installed: impl FnOnce(SessionStateBuilder) -> SessionStateBuilder,
+    ) -> Result<Engine, EngineError> {
         if options.partitions == 0 {
             return Err(EngineError::new("the number of partitions is 0").with_hint("use 1 or more"));
         }
@@ -146,33 +165,19 @@ impl Engine {
             config = config.with_option_extension(corun);
         }
         if options.memory_limit_bytes.is_some() {
-            // A file for each batch: where two tasks write to two open files, a repartitioning waits for ever for the batch that is in
-            // the second (apache/datafusion#24883). Not needed with a release that has #24891.
-            config
-                .options_mut()
-                .set("datafusion.execution.max_spill_file_size_bytes", "1")?;
+            set_for_memory_limit(&mut config)?;
         }
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(memory_limited(options.memory_limit_bytes)?)
+            .with_default_features();
+        let mut state = installed(state);
+        let config = state.config().get_or_insert_default();
         for (key, value) in &options.settings {
             config
                 .options_mut()
                 .set(key, value)
-                .map_err(|error| unknown_setting(&config, key, error.into()))?;
-        }
-        let mut runtime = RuntimeEnvBuilder::new();
-        if let Some(bytes) = options.memory_limit_bytes {
-            runtime = runtime.with_memory_pool(Arc::new(FairSpillPool::new(bytes)));
-        }
-        let mut state = SessionStateBuilder::new()
-            .with_config(config)
-            .with_runtime_env(runtime.build_arc()?)
-            .with_default_features();
-        if options.joins == Joins::Corun {
-            state = crate::install(state);
-        } else {
-            #[cfg(feature = "store")]
-            {
-                state = crate::store::install(state);
-            }
+                .map_err(|error| unknown_setting(config, key, error.into()))?;
         }
         let context = SessionContext::new_with_state(state.build());
         let names = context.copied_config().options().catalog.clone();
@@ -411,6 +416,29 @@ impl Engine {
     }
 }
 
+/// The memory and the files of sessions that may hold so many bytes together.
+///
+/// # Errors
+/// No folder for temporary files.
+pub fn memory_limited(bytes: Option<usize>) -> Result<Arc<RuntimeEnv>, EngineError> {
+    let mut runtime = RuntimeEnvBuilder::new();
+    if let Some(bytes) = bytes {
+        runtime = runtime.with_memory_pool(Arc::new(FairSpillPool::new(bytes)));
+    }
+    Ok(runtime.build_arc()?)
+}
+
+/// Sets what statements need that may have to write files.
+///
+/// # Errors
+/// None that is known.
+pub fn set_for_memory_limit(config: &mut SessionConfig) -> Result<(), DataFusionError> {
+    // A file for each batch: where two tasks write to two open files, a repartitioning waits for ever for the batch that is in
+    // the second (apache/datafusion#24883). Not needed with a release that has #24891.
+    let key = "datafusion.execution.max_spill_file_size_bytes";
+    config.options_mut().set(key, "1")
+}
+
 /// Starts a statement of any kind; those about indexes are done when it returns.
 pub(crate) async fn start(
     context: &SessionContext,
@@ -463,8 +491,7 @@ async fn explained_rows(
     let rows = own.into_iter().chain([("locality", &locality)]);
     let (kinds, texts): (Vec<&str>, Vec<&str>) = rows.map(|(kind, text)| (kind, text.as_str())).unzip();
     let columns = [kinds, texts].map(|column| Arc::new(StringArray::from(column)) as ArrayRef);
-    let own = RecordBatch::try_new(Arc::clone(&schema), columns.to_vec())
-        .map_err(datafusion::error::DataFusionError::from)?;
+    let own = RecordBatch::try_new(Arc::clone(&schema), columns.to_vec()).map_err(DataFusionError::from)?;
     let own = stream::once(async { Ok(own) });
     if plans.is_some() {
         return Ok(Some(Box::pin(RecordBatchStreamAdapter::new(schema, own))));
@@ -546,13 +573,17 @@ fn file_kind(path: &Path) -> Result<FileKind, EngineError> {
 /// Turns "unknown setting" into an error that names the nearest valid key.
 fn unknown_setting(config: &SessionConfig, key: &str, error: EngineError) -> EngineError {
     // DataFusion lists an extension's options without the prefix that `SET` wants.
-    let prefix = <crate::CorunOptions as datafusion::config::ConfigExtension>::PREFIX;
-    let with_prefix = |key: String| match key.starts_with("datafusion.") {
-        true => key,
-        false => format!("{prefix}.{key}"),
-    };
-    let entries = config.options().entries();
-    let known: Vec<String> = entries.into_iter().map(|entry| with_prefix(entry.key)).collect();
+    let of_extensions = config
+        .options()
+        .extensions
+        .iter()
+        .flat_map(|(prefix, extension)| {
+            let keys = extension.entries().into_iter();
+            keys.map(move |entry| format!("{prefix}.{}", entry.key))
+        });
+    let own = config.options().entries().into_iter().map(|entry| entry.key);
+    let own = own.filter(|key| key.starts_with("datafusion."));
+    let known: Vec<String> = own.chain(of_extensions).collect();
     if known.iter().any(|known| known == key) {
         return EngineError::new(format!("setting {key}: bad value")).with_detail(error.primary);
     }

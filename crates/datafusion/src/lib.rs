@@ -7,7 +7,7 @@
 //! - `Coordinator` (the feature `coordinator`) runs concurrent queries beside those that harm them least.
 //! - `store` (a feature, off by default) shows the tables of a transactional store to SQL.
 //!
-//! This is the only crate that names `datafusion`.
+//! This and `corun-distributed`, which runs plans on several machines, are the only crates that name `datafusion`.
 
 mod again;
 mod aggregate;
@@ -44,7 +44,10 @@ pub use decide::decision::{
     Alternative, DecideOptions, DecidedRun, Decision, PipelineReport, Source, TableBuilt, TableEstimate,
     decision_text,
 };
-pub use engine::{BatchStream, Engine, EngineOptions, Joins, QueryOutput, split_statements};
+pub use engine::{
+    BatchStream, Engine, EngineOptions, Joins, QueryOutput, memory_limited, set_for_memory_limit,
+    split_statements,
+};
 pub use error::EngineError;
 pub use index::{IndexJoinExec, IndexedTable};
 pub use options::{CorunOptions, InstructionChoice, JoinChoice};
@@ -66,7 +69,31 @@ use std::sync::Arc;
 /// let context = SessionContext::new_with_state(state);
 /// # let _ = context;
 /// ```
-pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
+pub fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
+    let mut builder = install_decisions(builder);
+    let planner = builder
+        .query_planner()
+        .take()
+        .unwrap_or_else(share::stock_planner);
+    builder
+        .with_query_planner(Arc::new(share::SharingPlanner::new(planner)))
+        .with_physical_optimizer_rule(Arc::new(rule::CacheConsciousJoins::new()))
+}
+
+/// Adds what corun decides about plans of DataFusion's own operators, and none of its own: the options, the order and the sides of joins,
+/// aggregates in more steps, statements written differently. Such plans can be encoded and sent; whoever decodes a part of one puts the
+/// operators in with [`rule::CacheConsciousJoins::keeping_partitions`].
+pub fn install_for_plans_that_travel(builder: SessionStateBuilder) -> SessionStateBuilder {
+    let mut builder = install_decisions(builder);
+    let planner = builder
+        .query_planner()
+        .take()
+        .unwrap_or_else(share::stock_planner);
+    builder.with_query_planner(Arc::new(rewrite::RewritingPlanner(planner)))
+}
+
+/// Adds the options, and the rules that leave DataFusion's operators in the plan.
+fn install_decisions(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let config = builder.config().get_or_insert_default();
     if config.options().extensions.get::<CorunOptions>().is_none() {
         config.options_mut().extensions.insert(CorunOptions::default());
@@ -83,14 +110,10 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     ];
     drop(rules.splice(after_selection..after_selection, ours));
     #[cfg(feature = "store")]
-    let mut builder = store::install(builder);
-    let planner = builder
-        .query_planner()
-        .take()
-        .unwrap_or_else(share::stock_planner);
+    {
+        builder = store::install(builder);
+    }
     builder
-        .with_query_planner(Arc::new(share::SharingPlanner::new(planner)))
-        .with_physical_optimizer_rule(Arc::new(rule::CacheConsciousJoins::new()))
 }
 
 // The Rust blocks of README and manual run as doctests of this crate.

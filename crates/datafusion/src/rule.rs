@@ -20,6 +20,7 @@ use crate::prefilter;
 use crate::share;
 use crate::sides::{estimate, mode};
 use crate::steering::Steering;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -38,12 +39,20 @@ use std::sync::Arc;
 
 /// Replaces stock hash joins by [`CorunJoinExec`].
 #[derive(Debug, Default)]
-pub struct CacheConsciousJoins {}
+pub struct CacheConsciousJoins {
+    node_by_node: bool,
+}
 
 impl CacheConsciousJoins {
-    /// The rule; it has no state.
+    /// The rule for whole plans.
     pub fn new() -> Self {
-        CacheConsciousJoins {}
+        CacheConsciousJoins { node_by_node: false }
+    }
+
+    /// The rule for a part of a plan whose other parts run elsewhere: each node is replaced by one node with the same partitions, and none
+    /// is added or taken away.
+    pub fn keeping_partitions() -> Self {
+        CacheConsciousJoins { node_by_node: true }
     }
 }
 
@@ -56,6 +65,9 @@ impl PhysicalOptimizerRule for CacheConsciousJoins {
         let options = CorunOptions::of(config);
         if options.join == JoinChoice::Off {
             return Ok(plan);
+        }
+        if self.node_by_node {
+            return replace_node_by_node(plan);
         }
         // Whoever runs the plan may count its partitions only.
         let plan = replace(&plan, Relied::Nothing, &options, config)?;
@@ -148,6 +160,25 @@ pub(crate) fn relied_on_child(
     } else {
         Relied::Partitions
     }
+}
+
+/// Each join by one over the same inputs.
+fn replace_node_by_node(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    plan.transform_up(|node| {
+        let Some(join) = node
+            .downcast_ref::<HashJoinExec>()
+            .filter(|join| is_replaceable(join))
+        else {
+            return Ok(Transformed::no(node));
+        };
+        let mode = match join.partition_mode() {
+            PartitionMode::Partitioned => BuildMode::Partitioned,
+            _ => BuildMode::Shared,
+        };
+        let join = CorunJoinExec::try_new(join, Arc::clone(join.left()), Arc::clone(join.right()), mode)?;
+        Ok(Transformed::yes(Arc::new(join.named_in_metrics())))
+    })
+    .data()
 }
 
 fn is_replaceable(join: &HashJoinExec) -> bool {

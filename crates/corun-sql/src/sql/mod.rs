@@ -17,10 +17,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Args;
 use corun_datafusion::{Engine, EngineError, EngineOptions, Joins};
+use corun_distributed::Cluster;
 
 use corun_cli::arguments::{byte_size, positive, positive_number};
 use corun_cli::failure::Usage;
 use corun_cli::progress::Bars;
+
+use crate::cluster::WorkersArgs;
 
 /// Arguments of `corun-sql sql`.
 #[derive(Debug, Args)]
@@ -33,6 +36,7 @@ use corun_cli::progress::Bars;
   corun-sql sql --ssb 1 --stock --set datafusion.execution.collect_statistics=false
   echo 'select 1 as one;' | corun-sql sql --json
   corun-sql sql --store shop --load orders=orders.parquet --primary-key o_orderkey
+  corun-sql sql --workers db1:7600,db2:7600 /data/lineitem.parquet -c 'select count(*) from lineitem'
   corun-sql sql --store shop lineitem.parquet -c 'select sum(l_tax) from lineitem join orders on l_orderkey = o_orderkey'
 
 With --store, every statement reads all tables of the store as of one moment; SQL does not write to them.
@@ -77,6 +81,9 @@ pub struct SqlArgs {
 
     #[command(flatten)]
     engine: EngineArgs,
+
+    #[command(flatten)]
+    workers: WorkersArgs,
 }
 
 /// Arguments that set an engine up.
@@ -105,9 +112,9 @@ pub struct EngineArgs {
 
 impl EngineArgs {
     /// Builds the engine; what it refuses here came from the command line.
-    fn engine(&self) -> Result<Engine> {
+    fn engine(&self, cluster: Option<&Cluster>) -> Result<Engine> {
         let defaults = EngineOptions::default();
-        let options = EngineOptions {
+        let mut options = EngineOptions {
             partitions: self.partitions.unwrap_or(defaults.partitions),
             batch_size: self.batch_size.unwrap_or(defaults.batch_size),
             memory_limit_bytes: self.memory_limit,
@@ -115,7 +122,18 @@ impl EngineArgs {
             settings: self.settings.clone(),
             ..defaults
         };
-        Engine::new(&options).map_err(|error: EngineError| Usage(error.to_string()).into())
+        let engine = match cluster {
+            Some(cluster) => {
+                if self.stock {
+                    // Workers are told by a setting.
+                    options.joins = Joins::Corun;
+                    options.settings.push(("corun.join".to_owned(), "off".to_owned()));
+                }
+                cluster.engine(&options)
+            }
+            None => Engine::new(&options),
+        };
+        engine.map_err(|error: EngineError| Usage(error.to_string()).into())
     }
 }
 
@@ -132,7 +150,8 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 /// Tables that cannot be read, and in one-shot use the first statement that fails.
 pub fn run(args: SqlArgs) -> Result<()> {
     let runtime = crate::runtime()?;
-    let engine = args.engine.engine()?;
+    let cluster = runtime.block_on(args.workers.connect())?;
+    let engine = args.engine.engine(cluster.as_ref())?;
     let mut names = sources::Names::default();
     runtime.block_on(args.store.open(&engine, &mut names))?;
     runtime.block_on(async {

@@ -5,6 +5,7 @@ mod program;
 mod scratch;
 mod sql;
 mod store;
+mod workers;
 
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_corun-sql");

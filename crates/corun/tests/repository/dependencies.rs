@@ -29,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "corun-store",
         ],
     ),
+    ("corun-distributed", &["corun-datafusion"]),
     (
         "corun-pooler",
         &["corun-model", "corun-topology", "corun-resctrl", "corun-net"],
@@ -60,6 +61,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "corun-exec",
             "corun-store",
             "corun-datafusion",
+            "corun-distributed",
             "corun-workloads",
             "corun-cli",
         ],
@@ -85,6 +87,7 @@ const LAB: &[&str] = &[
     "corun-exec",
     "corun-store",
     "corun-datafusion",
+    "corun-distributed",
     "corun-pooler",
     "corun-cli",
     "corun-workloads",
@@ -96,7 +99,8 @@ const LAB: &[&str] = &[
 
 /// Outside crates that only some of ours may name, tests included: host engine, wire protocol, system calls.
 const ONLY_IN: &[(&str, &[&str])] = &[
-    ("datafusion", &["corun-datafusion"]),
+    ("datafusion", &["corun-datafusion", "corun-distributed"]),
+    ("datafusion-distributed", &["corun-distributed"]),
     ("pgwire", &["corun-pooler"]),
     ("pg_query", &["corun-pooler"]),
     (
@@ -139,6 +143,7 @@ const PUBLISHED: &[&str] = &[
     "corun-exec",
     "corun-store",
     "corun-datafusion",
+    "corun-distributed",
     "corun-pooler",
     "corun-cli",
     "corun-workloads",
@@ -173,6 +178,8 @@ const SELECTIONS: [&[&str]; 3] = [
     &[
         "-p",
         "corun-datafusion",
+        "-p",
+        "corun-distributed",
         "-p",
         "corun-workloads",
         "-p",

@@ -6,10 +6,36 @@ mod constant_groups;
 mod outer_joins;
 mod scalar_aggregates;
 
+use crate::options::{CorunOptions, JoinChoice};
+use async_trait::async_trait;
+use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
+use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_plan::ExecutionPlan;
 use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Plans what a statement is rewritten to.
+#[derive(Debug)]
+pub(crate) struct RewritingPlanner(pub(crate) Arc<dyn QueryPlanner + Send + Sync>);
+
+#[async_trait]
+impl QueryPlanner for RewritingPlanner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = CorunOptions::of(session.config_options());
+        let plan = match options.rewrite && options.join != JoinChoice::Off {
+            true => rewritten(plan, false)?,
+            false => Cow::Borrowed(plan),
+        };
+        self.0.create_physical_plan(&plan, session).await
+    }
+}
 
 /// The plan with conditions in the order of their cost, groups without their constants, and no outer joins where others do: anti joins for
 /// rows without a partner, inner joins where those are dropped. Where equal parts run once (`share_parts`), aggregates without groups over

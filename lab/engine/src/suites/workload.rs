@@ -10,6 +10,8 @@ mod means;
 mod pass;
 mod planning;
 pub(super) mod streams;
+#[cfg(feature = "workers")]
+mod workers;
 
 pub(super) use engines::{Files, scratch_files};
 pub(super) use pass::Source;
@@ -106,6 +108,13 @@ pub struct WorkloadArgs {
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = byte_size, conflicts_with = "clients")]
     pub memory: Vec<usize>,
 
+    /// From files alone, on so many processes (`corun-sql worker`) of this machine, beside the same processes with DataFusion's joins;
+    /// repeatable.
+    #[cfg(feature = "workers")]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = positive, conflicts_with_all = ["clients", "memory"],
+        allow_negative_numbers = true)]
+    pub workers: Vec<usize>,
+
     /// Without other systems beside the runs from files.
     #[arg(long)]
     pub no_peers: bool,
@@ -147,6 +156,35 @@ macro_rules! workload_args {
 
 pub(super) use workload_args;
 
+impl WorkloadArgs {
+    fn workers(&self) -> &[usize] {
+        #[cfg(feature = "workers")]
+        return &self.workers;
+        #[cfg(not(feature = "workers"))]
+        &[]
+    }
+
+    /// Where the queries read from, with how much memory, and on how many workers.
+    fn kinds(&self, sources: &[Source]) -> Vec<(Source, Option<usize>, Option<usize>)> {
+        let files = Source::Parquet;
+        if !self.workers().is_empty() {
+            return self
+                .workers()
+                .iter()
+                .map(|&count| (files, None, Some(count)))
+                .collect();
+        }
+        if !self.memory.is_empty() {
+            return self
+                .memory
+                .iter()
+                .map(|&bytes| (files, Some(bytes), None))
+                .collect();
+        }
+        sources.iter().map(|&source| (source, None, None)).collect()
+    }
+}
+
 /// Runs the cases that `args` selects, from each of `sources`.
 ///
 /// # Errors
@@ -170,21 +208,15 @@ pub(super) fn run(
     if !args.clients.is_empty() {
         return run_streams(workload, scale_factor, &counts, args, runner);
     }
-    let kinds: Vec<(Source, Option<usize>)> = match args.memory.is_empty() {
-        true => sources.iter().map(|&source| (source, None)).collect(),
-        false => args
-            .memory
-            .iter()
-            .map(|&bytes| (Source::Parquet, Some(bytes)))
-            .collect(),
-    };
-    let passes = kinds.iter().flat_map(|&(source, memory)| {
+    let kinds = args.kinds(sources);
+    let passes = kinds.iter().flat_map(|&(source, memory, workers)| {
         let pass = move |&partitions| Pass {
             workload,
             scale_factor,
             partitions,
             source,
             memory,
+            workers,
         };
         counts.iter().map(pass)
     });
@@ -253,6 +285,7 @@ fn run_streams(
         partitions,
         source: Source::Parquet,
         memory: None,
+        workers: None,
     });
     let passes: Vec<Pass<'_>> = passes.collect();
     let cases = passes.iter().flat_map(|pass| {
@@ -359,7 +392,7 @@ fn run_pass(
             sides,
         });
         gains.extend(of_query(query, ratios));
-        if pass.memory.is_none() {
+        if pass.memory.is_none() && pass.workers.is_none() {
             let suite = workload.suite.name();
             planning::emit(suite, &case, &sql, engines, &parameters, &runtime, runner)?;
         }

@@ -64,6 +64,9 @@ pub(super) struct Engines {
     pub(super) reference: Option<Engine>,
     /// Over files, those that are here.
     pub(super) peers: Vec<RefCell<SqlPeer>>,
+    /// The processes that run the queries, if this one does not.
+    #[cfg(feature = "workers")]
+    _workers: Option<super::workers::Workers>,
     _scratch: Option<TempDir>,
 }
 
@@ -82,6 +85,15 @@ impl Engines {
     ) -> Result<Engines, BenchError> {
         let files = (pass.workload.files)(pass.scale_factor, pass.partitions, runner.progress())?;
         let mut engines = Engines::empty(pass.partitions, pass.memory)?;
+        #[cfg(feature = "workers")]
+        if let Some(count) = pass.workers {
+            let workers = super::workers::Workers::start(count, &files.tables)?;
+            engines.corun = workers.engine(&options(Joins::Corun, pass.partitions, false), &[])?;
+            let off = [("corun.join".to_owned(), "off".to_owned())];
+            engines.stock = workers.engine(&options(Joins::Corun, pass.partitions, false), &off)?;
+            engines.reference = Some(Engine::new(&options(Joins::Stock, pass.partitions, false))?);
+            engines._workers = Some(workers);
+        }
         if pass.source == Source::ParquetKept {
             run_query(
                 &runtime(pass.partitions)?,
@@ -95,8 +107,8 @@ impl Engines {
         for engine in engines.sort_merge.iter().chain(&engines.reference) {
             files.register(&runtime, engine)?;
         }
-        // The others have memory limits of their own making.
-        let systems = match args.no_peers || pass.memory.is_some() {
+        // The others have memory limits of their own making, and one process.
+        let systems = match args.no_peers || pass.memory.is_some() || pass.workers.is_some() {
             true => &[],
             false => pass.workload.peers,
         };
@@ -134,6 +146,8 @@ impl Engines {
             sort_merge: with_limit(sort_merge())?,
             reference: with_limit(plain(Joins::Stock))?,
             peers: Vec::new(),
+            #[cfg(feature = "workers")]
+            _workers: None,
             _scratch: None,
         })
     }

@@ -39,6 +39,8 @@ pub(super) struct Pass<'a> {
     pub(super) source: Source,
     /// Most bytes that the operators of a query may take.
     pub(super) memory: Option<usize>,
+    /// Processes that run the queries, where that is not this one.
+    pub(super) workers: Option<usize>,
 }
 
 impl Pass<'_> {
@@ -47,14 +49,17 @@ impl Pass<'_> {
     }
 
     /// Name of the case of `query`: `q2.1_sf1_p2`, with `_parquet` at the end when read from files, `_parquet_kept` when read before,
-    /// `_parquet_512mib` when memory is limited.
+    /// `_parquet_512mib` when memory is limited, `_parquet_w2` when two workers run the queries.
     pub(super) fn case(&self, query: &str) -> String {
-        let suffix = match (self.source, self.memory) {
+        let mut suffix = match (self.source, self.memory) {
             (Source::Memory, _) => String::new(),
             (Source::Parquet, None) => "_parquet".to_owned(),
             (Source::Parquet, Some(memory)) => format!("_parquet_{}mib", memory >> 20),
             (Source::ParquetKept, _) => "_parquet_kept".to_owned(),
         };
+        if let Some(workers) = self.workers {
+            suffix.push_str(&format!("_w{workers}"));
+        }
         format!("{query}_sf{}_p{}{suffix}", self.scale_factor, self.partitions)
     }
 
@@ -68,6 +73,10 @@ impl Pass<'_> {
         parameters.extend(
             self.memory
                 .map(|bytes| ("memory_bytes".to_owned(), Value::from(bytes))),
+        );
+        parameters.extend(
+            self.workers
+                .map(|count| ("workers".to_owned(), Value::from(count))),
         );
         parameters
     }

@@ -1,0 +1,78 @@
+//! What it means when a connection ends: the worker is lost, and the statement can run again without it.
+//!
+//! A loss passes through other workers on its way to the coordinator, as text; so it is known by how its text begins.
+
+use datafusion::error::DataFusionError;
+use tonic::Status;
+
+const LOST: &str = "lost worker ";
+
+/// The error for a connection to `address` that could not be made or has ended.
+pub(crate) fn lost(address: &str, cause: impl std::fmt::Display) -> DataFusionError {
+    DataFusionError::Execution(format!("{LOST}{address}: {cause}"))
+}
+
+/// Whether an error says that a worker is lost, here or at another worker.
+pub(crate) fn is_loss(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::Execution(text) if text.starts_with(LOST))
+}
+
+/// An error that came from the worker at `address`: of the connection, or of what ran there.
+pub(crate) fn of_worker(address: &str, error: DataFusionError) -> DataFusionError {
+    if let DataFusionError::External(cause) = &error
+        && let Some(status) = cause.downcast_ref::<Status>()
+    {
+        return lost(address, reason(status));
+    }
+    if is_loss(&error) || names_worker(&error) {
+        return error;
+    }
+    DataFusionError::Context(format!("worker {address}"), Box::new(error))
+}
+
+fn names_worker(error: &DataFusionError) -> bool {
+    match error {
+        DataFusionError::Context(what, inner) => what.starts_with("worker ") || names_worker(inner),
+        DataFusionError::Shared(inner) => names_worker(inner),
+        _ => false,
+    }
+}
+
+/// The innermost cause: those outside only say that something below them failed.
+fn reason(status: &Status) -> String {
+    let mut cause: &dyn std::error::Error = status;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    match cause.downcast_ref::<Status>() {
+        Some(status) => status.message().to_owned(),
+        None => cause.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ends_of_connections_are_losses() {
+        let end = DataFusionError::External(Box::new(Status::unavailable("broken pipe")));
+        let end = of_worker("a:1", end);
+        assert!(is_loss(&end), "{end}");
+        assert_eq!(
+            end.strip_backtrace(),
+            "Execution error: lost worker a:1: broken pipe"
+        );
+        // It keeps its name on the way.
+        let end = of_worker("b:2", end);
+        assert!(is_loss(&end) && end.to_string().contains("a:1"), "{end}");
+
+        let failure = of_worker("a:1", DataFusionError::ResourcesExhausted("no memory".into()));
+        assert!(!is_loss(&failure), "{failure}");
+        let failure = of_worker("b:2", failure);
+        assert_eq!(
+            failure.strip_backtrace(),
+            "worker a:1\ncaused by\nResources exhausted: no memory"
+        );
+    }
+}

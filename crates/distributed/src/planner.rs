@@ -1,0 +1,113 @@
+//! Which statements go to the workers: those over files. What only this process has, tables in memory or of a store, stays here, and so
+//! does what is too small to be cut.
+
+use crate::cluster::Cluster;
+use crate::run::ClusterExec;
+use async_trait::async_trait;
+use corun_datafusion::rule::CacheConsciousJoins;
+use datafusion::catalog::Session;
+use datafusion::catalog::memory::DataSourceExec;
+use datafusion::common::internal_err;
+use datafusion::common::tree_node::TreeNode;
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::error::Result;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use datafusion_distributed::{DistributedExec, SessionStateBuilderExt};
+use std::sync::Arc;
+
+/// Plans statements, and cuts the plans into stages.
+#[derive(Debug)]
+pub(crate) struct ClusterPlanner {
+    /// Plans for one machine, with operators that travel; `None`: DataFusion's own.
+    whole: Option<Arc<dyn QueryPlanner + Send + Sync>>,
+    cluster: Cluster,
+}
+
+impl ClusterPlanner {
+    pub(crate) fn new(whole: Option<Arc<dyn QueryPlanner + Send + Sync>>, cluster: Cluster) -> Self {
+        ClusterPlanner { whole, cluster }
+    }
+}
+
+#[async_trait]
+impl QueryPlanner for ClusterPlanner {
+    async fn create_physical_plan(
+        &self,
+        statement: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let whole = match &self.whole {
+            Some(planner) => planner.create_physical_plan(statement, session).await?,
+            None => {
+                DefaultPhysicalPlanner::default()
+                    .create_physical_plan(statement, session)
+                    .await?
+            }
+        };
+        let Some(session) = session.as_any().downcast_ref::<SessionState>() else {
+            return internal_err!("statements for workers are planned in a session");
+        };
+        self.cluster.look_for_those_away().await;
+        match in_stages(&whole, session).await? {
+            Some(stages) => Ok(Arc::new(ClusterExec::new(
+                stages,
+                whole,
+                session.clone(),
+                self.cluster.clone(),
+            ))),
+            None => CacheConsciousJoins::new().optimize(whole, session.config_options()),
+        }
+    }
+}
+
+/// The plan cut into stages, or `None` where it is to run here.
+pub(crate) async fn in_stages(
+    whole: &Arc<dyn ExecutionPlan>,
+    session: &SessionState,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if whole.exists(|node| Ok(is_only_here(node)))? {
+        return Ok(None);
+    }
+    let mut builder = SessionStateBuilder::new()
+        .with_query_planner(Arc::new(Planned(Arc::clone(whole))))
+        .with_distributed_planner();
+    let Some(planner) = builder.query_planner().take() else {
+        return internal_err!("there is no planner of stages");
+    };
+    // Its planner asks the one before it for a plan, whatever the statement.
+    let nothing = LogicalPlanBuilder::empty(false).build()?;
+    let stages = planner.create_physical_plan(&nothing, session).await?;
+    let is_cut = stages.exists(|node| Ok(node.is::<DistributedExec>()))?;
+    Ok(is_cut.then_some(stages))
+}
+
+/// Whether a node reads what other processes do not have.
+fn is_only_here(node: &Arc<dyn ExecutionPlan>) -> bool {
+    let reads_files = node
+        .downcast_ref::<DataSourceExec>()
+        .is_some_and(|scan| scan.data_source().downcast_ref::<FileScanConfig>().is_some());
+    let reads_nothing = node.is::<EmptyExec>() || node.is::<PlaceholderRowExec>();
+    node.children().is_empty() && !reads_files && !reads_nothing
+}
+
+/// Gives the plan that there is.
+#[derive(Debug)]
+struct Planned(Arc<dyn ExecutionPlan>);
+
+#[async_trait]
+impl QueryPlanner for Planned {
+    async fn create_physical_plan(
+        &self,
+        _statement: &LogicalPlan,
+        _session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::clone(&self.0))
+    }
+}

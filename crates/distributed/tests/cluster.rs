@@ -1,0 +1,238 @@
+//! Workers in this process, on the loopback interface: who may use them, and what of a statement's errors arrives.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use corun_datafusion::{Engine, EngineError, EngineOptions, QueryOutput};
+use corun_distributed::{Address, Cluster, Scheme, Tls, TlsFiles, VERSION, Worker, WorkerOptions};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tokio::net::TcpListener;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+/// Starts a worker that reads files of `folder`.
+async fn start(folder: &Path, memory_limit_bytes: Option<usize>, tls: Option<Tls>) -> SocketAddr {
+    let options = WorkerOptions {
+        folders: vec![folder.to_owned()],
+        memory_limit_bytes,
+        tls,
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let worker = Worker::new(&options).expect("a worker");
+    tokio::spawn(worker.serve(listener, std::future::pending()));
+    address
+}
+
+async fn connect(workers: &[SocketAddr], tls: Option<Tls>) -> Result<Cluster, EngineError> {
+    let scheme = if tls.is_some() { Scheme::Tls } else { Scheme::Plain };
+    let addresses = workers
+        .iter()
+        .map(|worker| Address::parse(&worker.to_string(), scheme));
+    Cluster::connect(addresses.collect::<Result<_, _>>()?, tls).await
+}
+
+/// An engine over 200,000 rows in 4 files, whose stages are as small as can be.
+async fn engine(cluster: &Cluster, folder: &Path) -> Engine {
+    let writer = Engine::new(&EngineOptions::default()).expect("an engine");
+    for file in 0..4 {
+        let path = folder.join(format!("rows/{file}.parquet"));
+        let rows = "select value as n, value % 100 as few, cast(value as varchar) as text";
+        let first = file * 50_000;
+        let copy = format!(
+            "copy ({rows} from generate_series({first}, {})) to '{}'",
+            first + 49_999,
+            path.display()
+        );
+        writer.query(&copy).await.expect("written");
+    }
+    let engine = cluster
+        .engine(&EngineOptions {
+            partitions: 2,
+            settings: vec![(
+                "distributed.file_scan_config_bytes_per_partition".to_owned(),
+                "1".to_owned(),
+            )],
+            ..EngineOptions::default()
+        })
+        .expect("an engine");
+    engine
+        .register_path("rows", &folder.join("rows"))
+        .await
+        .expect("a table");
+    engine
+}
+
+fn text(output: &QueryOutput) -> String {
+    output
+        .batches
+        .iter()
+        .map(|batch| format!("{:?}", batch.columns()))
+        .collect()
+}
+
+const JOIN: &str = "select count(*), sum(a.n) from rows a join rows b on a.n = b.n where b.few < 50";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_of_one_authority_are_wanted_on_both_sides() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = Authority::new(folder.path(), "ours");
+    let other = Authority::new(folder.path(), "other");
+    let ours = authority.certificate("localhost");
+    let worker = start(folder.path(), None, Some(ours.clone())).await;
+    let workers = [worker, start(folder.path(), None, Some(ours.clone())).await];
+
+    let cluster = connect(&workers, Some(ours)).await.expect("one authority");
+    let rows = engine(&cluster, folder.path())
+        .await
+        .query(JOIN)
+        .await
+        .expect("rows");
+    assert!(text(&rows).contains("100000"), "{}", text(&rows));
+
+    let refused = |who: &'static str, tls: Option<Tls>| async move {
+        let error = connect(&[worker], tls).await.expect_err(who);
+        assert!(error.primary.starts_with("cannot use worker"), "{who}: {error}");
+        assert!(error.detail.is_some() && error.hint.is_some(), "{who}: {error}");
+        error.to_string()
+    };
+    refused("without a certificate", None).await;
+    refused("of another authority", Some(other.certificate("localhost"))).await;
+    let stranger = start(folder.path(), None, Some(authority.certificate("elsewhere"))).await;
+    let error = connect(&[stranger], Some(authority.certificate("localhost"))).await;
+    let error = error.expect_err("a certificate of another host").to_string();
+    assert!(error.contains("certificate"), "{error}");
+    let plain = start(folder.path(), None, None).await;
+    let error = connect(&[plain], Some(authority.certificate("localhost"))).await;
+    assert!(
+        error.is_err(),
+        "a worker in the clear is no worker with certificates"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_others_read_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = Authority::new(folder.path(), "ours").files("localhost");
+    fs::set_permissions(&files.key, fs::Permissions::from_mode(0o640)).expect("permissions");
+    let error = files.read().expect_err("readable by the group");
+    assert!(error.hint.is_some_and(|hint| hint.starts_with("chmod 600")));
+    let swapped = TlsFiles {
+        certificate: files.authority.clone(),
+        key: files.certificate.clone(),
+        authority: files.authority,
+    };
+    fs::set_permissions(&swapped.key, fs::Permissions::from_mode(0o600)).expect("permissions");
+    let error = swapped.read().expect_err("a certificate is no key");
+    assert!(
+        error.primary.contains("has no private key in PEM form"),
+        "{error}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_of_another_version_are_not_used() {
+    for (version, said) in [("corun 0.0.9", "corun 0.0.9"), ("", "another program")] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let worker = datafusion_distributed::Worker::default().with_version(version);
+        let serving = Server::builder()
+            .add_service(worker.into_worker_server())
+            .serve_with_incoming(TcpIncoming::from(listener));
+        tokio::spawn(serving);
+        let error = connect(&[address], None)
+            .await
+            .expect_err("another version")
+            .to_string();
+        assert!(error.contains(said) && error.contains(VERSION), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_say_on_which_worker() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let small = start(folder.path(), Some(1 << 20), None).await;
+    let cluster = connect(&[small, start(folder.path(), None, None).await], None)
+        .await
+        .expect("workers");
+    let engine = engine(&cluster, folder.path()).await;
+    let sorted = "select text, count(*) over (partition by text order by n) from rows order by 2, 1";
+    let error = engine.query(sorted).await.expect_err("a megabyte is not enough");
+    assert!(error.resources_exhausted, "{error}");
+    assert!(error.to_string().contains(&small.to_string()), "{error}");
+    // An error of a value is one of the statement, on whatever worker.
+    let error = engine
+        .query("select sum(cast(text || 'x' as int)) from rows")
+        .await
+        .expect_err("no number");
+    assert!(
+        error.to_string().contains("0x") || error.to_string().contains('x'),
+        "{error}"
+    );
+    // The workers are as good as before.
+    assert!(engine.query(JOIN).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_of_the_session_hold_on_workers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let worker = start(folder.path(), None, None).await;
+    let cluster = connect(&[worker, start(folder.path(), None, None).await], None)
+        .await
+        .expect("workers");
+    let engine = engine(&cluster, folder.path()).await;
+    let analyzed = format!("explain analyze {JOIN}");
+    let with = engine.query(&analyzed).await.expect("rows");
+    assert!(text(&with).contains("CorunJoinExec="), "{}", text(&with));
+    engine.query("set corun.join = 'off'").await.expect("set");
+    let without = engine.query(&analyzed).await.expect("rows");
+    assert!(!text(&without).contains("CorunJoinExec"), "{}", text(&without));
+}
+
+/// An authority, whose certificates are files.
+struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    folder: PathBuf,
+    name: &'static str,
+}
+
+impl Authority {
+    fn new(folder: &Path, name: &'static str) -> Authority {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key");
+        let issuer = CertifiedIssuer::self_signed(params, key).expect("an authority");
+        Authority {
+            issuer,
+            folder: folder.to_owned(),
+            name,
+        }
+    }
+
+    fn files(&self, host: &str) -> TlsFiles {
+        let names = match host {
+            "localhost" => vec!["localhost".to_owned(), "127.0.0.1".to_owned()],
+            other => vec![other.to_owned()],
+        };
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(names).expect("names");
+        let certificate = params.signed_by(&key, &self.issuer).expect("signed");
+        let write = |what: &str, text: &str| {
+            let path = self.folder.join(format!("{}-{host}-{what}.pem", self.name));
+            fs::write(&path, text).expect("written");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("permissions");
+            path
+        };
+        TlsFiles {
+            certificate: write("certificate", &certificate.pem()),
+            key: write("key", &key.serialize_pem()),
+            authority: write("authority", &self.issuer.pem()),
+        }
+    }
+
+    fn certificate(&self, host: &str) -> Tls {
+        self.files(host).read().expect("certificates")
+    }
+}
