@@ -70,7 +70,14 @@ use std::sync::Arc;
 /// # let _ = context;
 /// ```
 pub fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
-    let mut builder = install_decisions(builder);
+    let mut builder = install_decisions(
+        builder,
+        [
+            Arc::new(join_order::JoinOrder::default()) as Rule,
+            Arc::new(sides::SmallerBuildSide::new()),
+            Arc::new(aggregate::AggregateInSteps::default()),
+        ],
+    );
     let planner = builder
         .query_planner()
         .take()
@@ -80,11 +87,18 @@ pub fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_physical_optimizer_rule(Arc::new(rule::CacheConsciousJoins::new()))
 }
 
-/// Adds what corun decides about plans of DataFusion's own operators, and none of its own: the options, the order and the sides of joins,
-/// aggregates in more steps, statements written differently. Such plans can be encoded and sent; whoever decodes a part of one puts the
-/// operators in with [`rule::CacheConsciousJoins::keeping_partitions`].
+/// Adds what corun decides about plans of DataFusion's own operators, and none of its own: the options, the sides of joins, grouping sets from
+/// their finest one, statements written differently. Such plans can be encoded and sent; whoever decodes a part of one puts the operators in
+/// with [`rule::CacheConsciousJoins::keeping_partitions`]. The order of joins stays DataFusion's, and so does where groups are made: what
+/// corun gains by others rests on rows that joins drop early, which they cannot do across machines.
 pub fn install_for_plans_that_travel(builder: SessionStateBuilder) -> SessionStateBuilder {
-    let mut builder = install_decisions(builder);
+    let mut builder = install_decisions(
+        builder,
+        [
+            Arc::new(sides::SmallerBuildSide::new()) as Rule,
+            Arc::new(aggregate::AggregateInSteps::of_grouping_sets()),
+        ],
+    );
     let planner = builder
         .query_planner()
         .take()
@@ -92,8 +106,13 @@ pub fn install_for_plans_that_travel(builder: SessionStateBuilder) -> SessionSta
     builder.with_query_planner(Arc::new(rewrite::RewritingPlanner(planner)))
 }
 
-/// Adds the options, and the rules that leave DataFusion's operators in the plan.
-fn install_decisions(mut builder: SessionStateBuilder) -> SessionStateBuilder {
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+/// Adds the options, and `decisions` where sides of joins have been chosen.
+fn install_decisions<const N: usize>(
+    mut builder: SessionStateBuilder,
+    decisions: [Rule; N],
+) -> SessionStateBuilder {
     let config = builder.config().get_or_insert_default();
     if config.options().extensions.get::<CorunOptions>().is_none() {
         config.options_mut().extensions.insert(CorunOptions::default());
@@ -103,12 +122,7 @@ fn install_decisions(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .iter()
         .position(|rule| rule.name() == "join_selection")
         .map_or(0, |at| at + 1);
-    let ours: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 3] = [
-        Arc::new(join_order::JoinOrder::default()),
-        Arc::new(sides::SmallerBuildSide::new()),
-        Arc::new(aggregate::AggregateInSteps::default()),
-    ];
-    drop(rules.splice(after_selection..after_selection, ours));
+    drop(rules.splice(after_selection..after_selection, decisions));
     #[cfg(feature = "store")]
     {
         builder = store::install(builder);

@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use crate::channels::Channels;
+use crate::loss;
 use crate::planner::ClusterPlanner;
 use crate::tls::Tls;
 use corun_datafusion::{Engine, EngineError, EngineOptions};
@@ -60,10 +61,11 @@ impl Cluster {
         }));
         for (address, answer) in cluster.ask_all().await {
             let Err(error) = answer else { continue };
-            let cause = EngineError::from(error);
             return Err(EngineError::new(format!("cannot use worker {address}"))
-                .with_detail(cause.primary)
-                .with_hint("does `corun-sql worker` of this version run there, and with a certificate of the same authority?"));
+                .with_detail(loss::plain(&error))
+                .with_hint(
+                    "does `corun-sql worker` of this version run there, and with a certificate of the same authority?",
+                ));
         }
         Ok(cluster)
     }
@@ -99,19 +101,35 @@ impl Cluster {
         answering.cloned().collect()
     }
 
-    /// Asks all workers, at once, whether they are there; those that do not answer are not planned for. Those that do are told of.
+    /// Asks all workers, at once, whether they are there; those that do not answer are not planned for.
     pub(crate) async fn look(&self) {
-        self.ask_all().await;
+        let answers = self.ask_all().await;
+        let mut away = self.0.away.lock();
+        away.again = Instant::now() + AWAY;
+        for (address, answer) in answers {
+            match answer {
+                Ok(()) if away.workers.remove(&address) => {
+                    tracing::warn!(worker = %address, "a worker is back");
+                }
+                Ok(()) => {}
+                Err(error) => {
+                    if away.workers.insert(address.clone()) {
+                        let why = loss::plain(&error);
+                        tracing::warn!(worker = %address, why, "goes on without a worker");
+                    }
+                }
+            }
+        }
     }
 
-    /// Asks the workers that were away, if that is long enough ago.
+    /// Asks the workers again when some are away, if that is long enough ago.
     pub(crate) async fn look_for_those_away(&self) {
         let due = {
             let away = self.0.away.lock();
             !away.workers.is_empty() && away.again <= Instant::now()
         };
         if due {
-            self.ask_all().await;
+            self.look().await;
         }
     }
 
@@ -120,23 +138,7 @@ impl Cluster {
             let answer = self.0.channels.ask(address.url()).await;
             (address.clone(), answer)
         });
-        let answers = join_all(asked).await;
-        let mut away = self.0.away.lock();
-        away.again = Instant::now() + AWAY;
-        for (address, answer) in &answers {
-            let changed = match answer {
-                Ok(()) => away.workers.remove(address),
-                Err(_) => away.workers.insert(address.clone()),
-            };
-            match answer {
-                Err(error) if changed => {
-                    tracing::warn!(worker = %address, error = %error.strip_backtrace(), "goes on without a worker");
-                }
-                Ok(()) if changed => tracing::warn!(worker = %address, "a worker is back"),
-                _ => {}
-            }
-        }
-        answers
+        join_all(asked).await
     }
 }
 

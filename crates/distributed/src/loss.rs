@@ -12,6 +12,15 @@ pub(crate) fn lost(address: &str, cause: impl std::fmt::Display) -> DataFusionEr
     DataFusionError::Execution(format!("{LOST}{address}: {cause}"))
 }
 
+/// An error without the name of its kind.
+pub(crate) fn plain(error: &DataFusionError) -> String {
+    let text = error.strip_backtrace();
+    match text.strip_prefix("Execution error: ") {
+        Some(plain) => plain.to_owned(),
+        None => text,
+    }
+}
+
 /// Whether an error says that a worker is lost, here or at another worker.
 pub(crate) fn is_loss(error: &DataFusionError) -> bool {
     matches!(error.find_root(), DataFusionError::Execution(text) if text.starts_with(LOST))
@@ -27,14 +36,20 @@ pub(crate) fn of_worker(address: &str, error: DataFusionError) -> DataFusionErro
     if is_loss(&error) || names_worker(&error) {
         return error;
     }
-    DataFusionError::Context(format!("worker {address}"), Box::new(error))
+    let named = |text: &str| format!("worker {address}: {text}");
+    // What is around it says through whose hands it went; people are shown the innermost.
+    match error.find_root() {
+        DataFusionError::ResourcesExhausted(text) => DataFusionError::ResourcesExhausted(named(text)),
+        DataFusionError::Execution(text) => DataFusionError::Execution(named(text)),
+        _ => DataFusionError::Context(format!("worker {address}"), Box::new(error)),
+    }
 }
 
 fn names_worker(error: &DataFusionError) -> bool {
-    match error {
-        DataFusionError::Context(what, inner) => what.starts_with("worker ") || names_worker(inner),
-        DataFusionError::Shared(inner) => names_worker(inner),
-        _ => false,
+    let begins = |text: &str| text.starts_with("worker ");
+    match error.find_root() {
+        DataFusionError::ResourcesExhausted(text) | DataFusionError::Execution(text) => begins(text),
+        _ => matches!(error, DataFusionError::Context(what, _) if begins(what)),
     }
 }
 
@@ -69,10 +84,14 @@ mod tests {
 
         let failure = of_worker("a:1", DataFusionError::ResourcesExhausted("no memory".into()));
         assert!(!is_loss(&failure), "{failure}");
+        let failure = DataFusionError::Shared(std::sync::Arc::new(failure));
         let failure = of_worker("b:2", failure);
         assert_eq!(
             failure.strip_backtrace(),
-            "worker a:1\ncaused by\nResources exhausted: no memory"
+            "Resources exhausted: worker a:1: no memory"
         );
+        let failure = of_worker("b:2", of_worker("a:1", DataFusionError::Internal("no".into())));
+        let text = failure.to_string();
+        assert!(text.contains("a:1") && !text.contains("b:2"), "{text}");
     }
 }

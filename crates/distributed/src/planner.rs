@@ -55,20 +55,39 @@ impl QueryPlanner for ClusterPlanner {
             return internal_err!("statements for workers are planned in a session");
         };
         self.cluster.look_for_those_away().await;
-        match in_stages(&whole, session).await? {
-            Some(stages) => Ok(Arc::new(ClusterExec::new(
+        Ok(match placed(&whole, session).await? {
+            Placed::Here(plan) => plan,
+            Placed::OnWorkers(stages) => Arc::new(ClusterExec::new(
                 stages,
                 whole,
                 session.clone(),
                 self.cluster.clone(),
-            ))),
-            None => CacheConsciousJoins::new().optimize(whole, session.config_options()),
-        }
+            )),
+        })
     }
 }
 
+/// Where a plan runs, and with which operators.
+pub(crate) enum Placed {
+    /// In this process, on corun's.
+    Here(Arc<dyn ExecutionPlan>),
+    /// In stages, on those that the workers put in.
+    OnWorkers(Arc<dyn ExecutionPlan>),
+}
+
+/// Cuts a plan into stages, where that can be.
+pub(crate) async fn placed(whole: &Arc<dyn ExecutionPlan>, session: &SessionState) -> Result<Placed> {
+    Ok(match in_stages(whole, session).await? {
+        Some(stages) => Placed::OnWorkers(stages),
+        None => {
+            let plan = Arc::clone(whole);
+            Placed::Here(CacheConsciousJoins::new().optimize(plan, session.config_options())?)
+        }
+    })
+}
+
 /// The plan cut into stages, or `None` where it is to run here.
-pub(crate) async fn in_stages(
+async fn in_stages(
     whole: &Arc<dyn ExecutionPlan>,
     session: &SessionState,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {

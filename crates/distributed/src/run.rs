@@ -1,10 +1,11 @@
 //! One run of a statement on the workers: with the session's settings, and again where a worker is lost before there was a row.
 
 use crate::cluster::Cluster;
-use crate::planner::in_stages;
+use crate::planner::{Placed, placed};
 use crate::{loss, settings};
 use datafusion::common::internal_err;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
@@ -18,7 +19,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use std::fmt;
 use std::sync::Arc;
 
-/// How often a statement is run again.
+/// How often a statement is run again. One that writes files is not: those of the first run may be there.
 const AGAIN_MAX: usize = 2;
 
 /// The root of a plan that runs on workers.
@@ -55,8 +56,9 @@ async fn cut_anew(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     cluster.look().await;
     let whole = reset_plan_states(Arc::clone(whole))?;
-    let stages = in_stages(&whole, session).await?;
-    Ok(stages.unwrap_or(whole))
+    Ok(match placed(&whole, session).await? {
+        Placed::Here(plan) | Placed::OnWorkers(plan) => plan,
+    })
 }
 
 impl ExecutionPlan for ClusterExec {
@@ -108,15 +110,16 @@ impl ExecutionPlan for ClusterExec {
         let context = Arc::new(context);
         let (mut stages, whole) = (Arc::clone(&self.stages), Arc::clone(&self.whole));
         let (session, cluster) = (self.session.clone(), self.cluster.clone());
+        let writes = whole.exists(|node| Ok(node.is::<DataSinkExec>()))?;
+        let mut again = if writes { 0 } else { AGAIN_MAX };
         let rows = async move {
-            let mut again = 0;
             loop {
                 let mut rows = execute_stream(stages, Arc::clone(&context))?;
                 match rows.next().await {
-                    Some(Err(error)) if loss::is_loss(&error) && again < AGAIN_MAX => {
+                    Some(Err(error)) if again > 0 && loss::is_loss(&error) => {
                         drop(rows);
-                        again += 1;
-                        tracing::warn!(error = %error.strip_backtrace(), "runs the statement again");
+                        again -= 1;
+                        tracing::warn!(why = loss::plain(&error), "runs the statement again");
                         stages = cut_anew(&whole, &session, &cluster).await?;
                     }
                     first => return Ok::<_, DataFusionError>(stream::iter(first).chain(rows)),

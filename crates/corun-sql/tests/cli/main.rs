@@ -3,6 +3,8 @@
 #[path = "../../../corun/tests/program/mod.rs"]
 mod program;
 mod scratch;
+#[path = "../../../store/tests/all/skipped.rs"]
+mod skipped;
 mod sql;
 mod store;
 mod workers;

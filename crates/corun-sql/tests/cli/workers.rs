@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::program::{Run, check_error, corun, corun_in};
+use crate::skipped::skipped;
 
 /// How long anything here may take before it counts as hanging.
 const LONG: Duration = Duration::from_secs(120);
@@ -19,8 +20,17 @@ struct Worker {
 
 impl Worker {
     fn start(arguments: &[&str], folder: &Path) -> Worker {
-        let mut child = Command::new(crate::PROGRAM)
-            .args(["worker", "--listen", "127.0.0.1:0"])
+        let program = Command::new(crate::PROGRAM);
+        Worker::start_by(
+            program,
+            &[&["--listen", "127.0.0.1:0"], arguments].concat(),
+            folder,
+        )
+    }
+
+    fn start_by(mut program: Command, arguments: &[&str], folder: &Path) -> Worker {
+        let mut child = program
+            .arg("worker")
             .args(arguments)
             .arg(folder)
             .stdin(Stdio::null())
@@ -148,6 +158,23 @@ fn statements_over_files_run_on_workers() {
         "{}",
         stock.out
     );
+    // Rows that workers made are written by the shell.
+    let copy = format!("copy ({JOIN}) to 'made.parquet'");
+    let run = sql(&data, Some(&workers), &["--json", "-c", &copy]);
+    assert_eq!((run.code, run.out.as_str()), (0, "{\"count\":5}\n"), "{run:?}");
+    let lines = "select count(*) as n from lineitem join orders on l_orderkey = o_orderkey where o_orderdate < date '1995-01-01'";
+    let made = corun_in(
+        &data,
+        &[
+            "sql",
+            "made.parquet",
+            "--json",
+            "-c",
+            "select sum(lines) as n from made",
+        ],
+        "",
+    );
+    assert_eq!(made.out, sql(&data, None, &["--json", "-c", lines]).out);
     // What is only here, stays here.
     let mixed =
         "create table few as values (1), (2); select count(*) from few join orders on column1 = o_orderkey";
@@ -159,7 +186,7 @@ fn statements_over_files_run_on_workers() {
 fn workers_read_files_of_their_folders_only() {
     let (_folder, data) = data();
     let other = tempfile::tempdir().expect("a folder");
-    let workers = [Worker::start(&[], other.path())];
+    let workers = [Worker::start(&[], other.path()), Worker::start(&[], other.path())];
     let run = sql(&data, Some(&addresses(&workers)), &["-c", JOIN]);
     check_error(&run, 1, "in none of the folders that this worker reads", "");
     // A link does not lead out of a folder.
@@ -170,7 +197,7 @@ fn workers_read_files_of_their_folders_only() {
     let arguments = [
         "sql",
         "--workers",
-        &workers[0].address,
+        &addresses(&workers),
         "--set",
         setting,
         linked,
@@ -272,28 +299,114 @@ fn nothing_runs_on_when_its_client_is_gone() {
     // Far more rows than anybody waits for.
     let long = "select count(*), max(a.l_tax + b.l_tax) from lineitem a join lineitem b on a.l_linenumber = b.l_linenumber \
                 join orders on a.l_orderkey = o_orderkey where a.l_quantity + b.l_quantity + o_totalprice > 0";
-    let mut client = start(&data, &workers, &["-c", long]);
-    let is_busy = |least: u64| {
-        let before: Vec<u64> = workers.iter().map(Worker::ticks).collect();
-        std::thread::sleep(Duration::from_secs(1));
-        let mut both = workers.iter().zip(before);
-        both.any(|(worker, before)| worker.ticks() - before >= least)
-    };
+    let mut client = start(Command::new(crate::PROGRAM), &data, &workers, &["-c", long]);
     let waited = Instant::now();
-    while !is_busy(10) {
+    while !is_busy(&workers, 10) {
         assert!(waited.elapsed() < LONG, "the statement does not begin");
     }
     client.kill().expect("it runs");
     client.wait().expect("it ends");
+    wait_until_idle(&workers);
+}
+
+#[test]
+fn a_network_that_is_cut_is_a_lost_worker() {
+    let Some(network) = Network::make() else {
+        skipped("network namespaces need a superuser, and ip");
+        return;
+    };
+    let (_folder, data) = data();
+    let expected = sql(&data, None, &["--json", "-c", JOIN]).out;
+    let worker = |side: usize| {
+        let listen = format!("10.77.0.{}:7600", side + 1);
+        Worker::start_by(network.command(side), &["--insecure", "--listen", &listen], &data)
+    };
+    let workers = vec![worker(0), worker(1)];
+    let mut many = Many::start_by(network.command(0), &data, &workers, 20);
+    assert_eq!(many.answer(), expected);
+    network.cut();
+    for number in 1..20 {
+        assert_eq!(many.answer(), expected, "answer {number}");
+    }
+    let (code, error) = many.end();
+    assert_eq!(code, 0, "{error}");
+    assert!(error.contains("goes on without a worker"), "{error}");
+    wait_until_idle(&workers);
+}
+
+/// Whether a worker used at least so many hundredths of a second in one.
+fn is_busy(workers: &[Worker], least: u64) -> bool {
+    let before: Vec<u64> = workers.iter().map(Worker::ticks).collect();
+    std::thread::sleep(Duration::from_secs(1));
+    let mut both = workers.iter().zip(before);
+    both.any(|(worker, before)| worker.ticks() - before >= least)
+}
+
+fn wait_until_idle(workers: &[Worker]) {
     let waited = Instant::now();
-    while is_busy(3) {
-        assert!(waited.elapsed() < LONG, "the statement runs on");
+    while is_busy(workers, 3) {
+        assert!(waited.elapsed() < LONG, "a statement runs on");
     }
 }
 
+/// Two network namespaces with a cable between them.
+struct Network {
+    names: [String; 2],
+}
+
+impl Network {
+    /// `None` where that is not allowed.
+    fn make() -> Option<Network> {
+        let id = std::process::id();
+        let network = Network {
+            names: ["a", "b"].map(|side| format!("corun-{id}-{side}")),
+        };
+        let [a, b] = &network.names;
+        let made = ip(&["netns", "add", a])
+            && ip(&["netns", "add", b])
+            && ip(&[
+                "-n", a, "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", b,
+            ]);
+        if !made {
+            return None;
+        }
+        for (number, name) in network.names.iter().enumerate() {
+            let address = format!("10.77.0.{}/24", number + 1);
+            assert!(ip(&["-n", name, "address", "add", &address, "dev", "cable"]));
+            assert!(ip(&["-n", name, "link", "set", "cable", "up"]));
+            assert!(ip(&["-n", name, "link", "set", "lo", "up"]));
+        }
+        Some(network)
+    }
+
+    /// The program, on one side.
+    fn command(&self, side: usize) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.names[side], crate::PROGRAM]);
+        command
+    }
+
+    fn cut(&self) {
+        assert!(ip(&["-n", &self.names[1], "link", "set", "cable", "down"]));
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for name in &self.names {
+            ip(&["netns", "delete", name]);
+        }
+    }
+}
+
+fn ip(arguments: &[&str]) -> bool {
+    let run = Command::new("ip").args(arguments).stderr(Stdio::null()).status();
+    run.is_ok_and(|status| status.success())
+}
+
 /// Starts a client over the two tables.
-fn start(folder: &Path, workers: &[Worker], arguments: &[&str]) -> Child {
-    Command::new(crate::PROGRAM)
+fn start(mut program: Command, folder: &Path, workers: &[Worker], arguments: &[&str]) -> Child {
+    program
         .args([
             "sql",
             "lineitem.parquet",
@@ -321,8 +434,12 @@ struct Many {
 
 impl Many {
     fn start(folder: &Path, workers: &[Worker], count: usize) -> Many {
+        Many::start_by(Command::new(crate::PROGRAM), folder, workers, count)
+    }
+
+    fn start_by(program: Command, folder: &Path, workers: &[Worker], count: usize) -> Many {
         let statements: Vec<&str> = (0..count).flat_map(|_| ["-c", JOIN]).collect();
-        let mut child = start(folder, workers, &statements);
+        let mut child = start(program, folder, workers, &statements);
         let out = BufReader::new(child.stdout.take().expect("piped"));
         Many { child, out }
     }

@@ -22,7 +22,18 @@ use std::sync::Arc;
 
 /// The rule. It runs where sides of joins have been chosen and nothing is distributed yet.
 #[derive(Debug, Default)]
-pub(crate) struct AggregateInSteps {}
+pub(crate) struct AggregateInSteps {
+    grouping_sets_only: bool,
+}
+
+impl AggregateInSteps {
+    /// The rule that leaves other groups where they are.
+    pub(crate) fn of_grouping_sets() -> Self {
+        AggregateInSteps {
+            grouping_sets_only: true,
+        }
+    }
+}
 
 impl PhysicalOptimizerRule for AggregateInSteps {
     fn optimize(
@@ -42,7 +53,7 @@ impl PhysicalOptimizerRule for AggregateInSteps {
                 return Ok(Transformed::no(node));
             }
             let mut steps = None;
-            if options.group_before_joins {
+            if options.group_before_joins && !self.grouping_sets_only {
                 steps = before_joins::grouped_early(aggregate)?;
             }
             if steps.is_none() && options.finest_groups {

@@ -43,6 +43,34 @@ fn floor_rows_are_tables_or_json_and_can_be_recorded() {
     assert!(file("floor.run").contains("commit") && file("topology.jsonl").contains("\"kind\""));
 }
 
+/// The queries of TPC-H, each once, on processes of the program beside this one.
+#[test]
+fn workloads_run_on_workers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = words("bench tpch --quick --workers 2 --repetitions 1 --pairs 1 --json");
+    let run = corun_in(folder.path(), &arguments, "");
+    assert_eq!(run.code, 0, "{run:?}");
+    let rows = run
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"));
+    let ours = rows.filter(|row: &serde_json::Value| row["engine"] == "corun" && row["metric"] == "ms");
+    let ours: Vec<serde_json::Value> = ours.collect();
+    assert_eq!(ours.len(), 22);
+    for row in ours {
+        assert!(
+            row["workers"] == 2 && row["answer_ok"] == true && row["source"] == "parquet",
+            "{row}"
+        );
+        assert!(
+            row["case"]
+                .as_str()
+                .is_some_and(|case| case.ends_with("_parquet_w2")),
+            "{row}"
+        );
+    }
+}
+
 #[test]
 fn join_quick_checks_its_answers() {
     let folder = tempfile::tempdir().expect("a folder");

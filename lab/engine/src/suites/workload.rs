@@ -10,7 +10,6 @@ mod means;
 mod pass;
 mod planning;
 pub(super) mod streams;
-#[cfg(feature = "workers")]
 mod workers;
 
 pub(super) use engines::{Files, scratch_files};
@@ -110,7 +109,6 @@ pub struct WorkloadArgs {
 
     /// From files alone, on so many processes (`corun-sql worker`) of this machine, beside the same processes with DataFusion's joins;
     /// repeatable.
-    #[cfg(feature = "workers")]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = positive, conflicts_with_all = ["clients", "memory"],
         allow_negative_numbers = true)]
     pub workers: Vec<usize>,
@@ -157,19 +155,12 @@ macro_rules! workload_args {
 pub(super) use workload_args;
 
 impl WorkloadArgs {
-    fn workers(&self) -> &[usize] {
-        #[cfg(feature = "workers")]
-        return &self.workers;
-        #[cfg(not(feature = "workers"))]
-        &[]
-    }
-
     /// Where the queries read from, with how much memory, and on how many workers.
     fn kinds(&self, sources: &[Source]) -> Vec<(Source, Option<usize>, Option<usize>)> {
         let files = Source::Parquet;
-        if !self.workers().is_empty() {
+        if !self.workers.is_empty() {
             return self
-                .workers()
+                .workers
                 .iter()
                 .map(|&count| (files, None, Some(count)))
                 .collect();

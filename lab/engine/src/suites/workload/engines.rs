@@ -1,5 +1,6 @@
 //! Engines over the tables of a workload.
 
+use super::workers::Workers;
 use super::{Pass, Source, WorkloadArgs};
 use crate::peers::sql::SqlPeer;
 use crate::query::{run_query, runtime};
@@ -65,8 +66,7 @@ pub(super) struct Engines {
     /// Over files, those that are here.
     pub(super) peers: Vec<RefCell<SqlPeer>>,
     /// The processes that run the queries, if this one does not.
-    #[cfg(feature = "workers")]
-    _workers: Option<super::workers::Workers>,
+    _workers: Option<Workers>,
     _scratch: Option<TempDir>,
 }
 
@@ -85,9 +85,8 @@ impl Engines {
     ) -> Result<Engines, BenchError> {
         let files = (pass.workload.files)(pass.scale_factor, pass.partitions, runner.progress())?;
         let mut engines = Engines::empty(pass.partitions, pass.memory)?;
-        #[cfg(feature = "workers")]
         if let Some(count) = pass.workers {
-            let workers = super::workers::Workers::start(count, &files.tables)?;
+            let workers = Workers::start(count, &files.tables)?;
             engines.corun = workers.engine(&options(Joins::Corun, pass.partitions, false), &[])?;
             let off = [("corun.join".to_owned(), "off".to_owned())];
             engines.stock = workers.engine(&options(Joins::Corun, pass.partitions, false), &off)?;
@@ -146,7 +145,6 @@ impl Engines {
             sort_merge: with_limit(sort_merge())?,
             reference: with_limit(plain(Joins::Stock))?,
             peers: Vec::new(),
-            #[cfg(feature = "workers")]
             _workers: None,
             _scratch: None,
         })
