@@ -52,17 +52,12 @@ impl Channels {
         }
     }
 
-    /// Forgets the connection, so that the next use makes another and looks at the worker anew.
-    pub(crate) fn forget(&self, url: &Url) {
-        self.made.lock().remove(url);
-    }
-
-    /// Asks a worker whether it is there, over a connection of its own.
+    /// Asks a worker whether it is there, over a new connection, which the next uses then have.
     ///
     /// # Errors
     /// It is not, or has another version.
     pub(crate) async fn ask(&self, url: &Url) -> Result<()> {
-        self.forget(url);
+        self.made.lock().remove(url);
         self.channel(url).await.map(drop)
     }
 

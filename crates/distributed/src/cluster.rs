@@ -5,7 +5,7 @@ use crate::channels::Channels;
 use crate::loss;
 use crate::planner::ClusterPlanner;
 use crate::tls::Tls;
-use corun_datafusion::{Engine, EngineError, EngineOptions};
+use corun_datafusion::{Engine, EngineError, EngineOptions, Joins};
 use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateBuilder;
@@ -70,13 +70,18 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// An engine whose statements run on the workers. Of `options`, `joins` means nothing: `SET corun.join = 'off'` is what turns corun's
-    /// decisions and operators off, here and there.
+    /// An engine whose statements run on the workers. With [`Joins::Stock`] corun's decisions and operators are off, here and there, as by
+    /// `SET corun.join = 'off'`.
     ///
     /// # Errors
     /// As [`Engine::new`].
     pub fn engine(&self, options: &EngineOptions) -> Result<Engine, EngineError> {
-        Engine::with(options, |state| self.install(state))
+        let mut options = options.clone();
+        if options.joins == Joins::Stock {
+            // Workers are told by a setting.
+            options.settings.push(("corun.join".to_owned(), "off".to_owned()));
+        }
+        Engine::with(&options, |state| self.install(state))
     }
 
     /// Adds the workers to a session, in place of [`corun_datafusion::install`].

@@ -3,13 +3,12 @@
 
 use crate::cluster::Cluster;
 use crate::run::ClusterExec;
+use crate::stage::file_scan;
 use async_trait::async_trait;
 use corun_datafusion::rule::CacheConsciousJoins;
 use datafusion::catalog::Session;
-use datafusion::catalog::memory::DataSourceExec;
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNode;
-use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::{SessionState, SessionStateBuilder};
@@ -109,11 +108,8 @@ async fn in_stages(
 
 /// Whether a node reads what other processes do not have.
 fn is_only_here(node: &Arc<dyn ExecutionPlan>) -> bool {
-    let reads_files = node
-        .downcast_ref::<DataSourceExec>()
-        .is_some_and(|scan| scan.data_source().downcast_ref::<FileScanConfig>().is_some());
     let reads_nothing = node.is::<EmptyExec>() || node.is::<PlaceholderRowExec>();
-    node.children().is_empty() && !reads_files && !reads_nothing
+    node.children().is_empty() && file_scan(node).is_none() && !reads_nothing
 }
 
 /// Gives the plan that there is.

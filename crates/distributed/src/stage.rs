@@ -38,8 +38,7 @@ impl Stages {
             if node.is::<DataSinkExec>() {
                 return exec_err!("a worker writes no files");
             }
-            let scan = node.downcast_ref::<DataSourceExec>();
-            if let Some(scan) = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>()) {
+            if let Some(scan) = file_scan(node) {
                 for file in scan.file_groups.iter().flat_map(|group| group.files()) {
                     let location: &str = file.object_meta.location.as_ref();
                     self.may_read(&Path::new("/").join(location))?;
@@ -64,4 +63,10 @@ impl Stages {
             ),
         }
     }
+}
+
+/// The files that a node reads, if it does.
+pub(crate) fn file_scan(node: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
+    let scan = node.downcast_ref::<DataSourceExec>()?;
+    scan.data_source().downcast_ref::<FileScanConfig>()
 }

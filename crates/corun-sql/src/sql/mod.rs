@@ -114,7 +114,7 @@ impl EngineArgs {
     /// Builds the engine; what it refuses here came from the command line.
     fn engine(&self, cluster: Option<&Cluster>) -> Result<Engine> {
         let defaults = EngineOptions::default();
-        let mut options = EngineOptions {
+        let options = EngineOptions {
             partitions: self.partitions.unwrap_or(defaults.partitions),
             batch_size: self.batch_size.unwrap_or(defaults.batch_size),
             memory_limit_bytes: self.memory_limit,
@@ -123,14 +123,7 @@ impl EngineArgs {
             ..defaults
         };
         let engine = match cluster {
-            Some(cluster) => {
-                if self.stock {
-                    // Workers are told by a setting.
-                    options.joins = Joins::Corun;
-                    options.settings.push(("corun.join".to_owned(), "off".to_owned()));
-                }
-                cluster.engine(&options)
-            }
+            Some(cluster) => cluster.engine(&options),
             None => Engine::new(&options),
         };
         engine.map_err(|error: EngineError| Usage(error.to_string()).into())

@@ -436,7 +436,13 @@ fn the_demo_compiles_nothing_of_postgresql() {
     let packages = packages(&["-p", "corun-lab", "--no-default-features", "--features", "engine"]);
     assert!(packages.contains("datafusion"), "{packages:?}");
     // TLS is in it for the workers' connections; logins are not.
-    for name in ["pg_query", "stringprep", "corun-pooler", "lab-postgres", "io-uring"] {
+    for name in [
+        "pg_query",
+        "stringprep",
+        "corun-pooler",
+        "lab-postgres",
+        "io-uring",
+    ] {
         assert!(!packages.contains(name), "{name}");
     }
 }

@@ -87,9 +87,8 @@ impl Engines {
         let mut engines = Engines::empty(pass.partitions, pass.memory)?;
         if let Some(count) = pass.workers {
             let workers = Workers::start(count, &files.tables)?;
-            engines.corun = workers.engine(&options(Joins::Corun, pass.partitions, false), &[])?;
-            let off = [("corun.join".to_owned(), "off".to_owned())];
-            engines.stock = workers.engine(&options(Joins::Corun, pass.partitions, false), &off)?;
+            engines.corun = workers.engine(options(Joins::Corun, pass.partitions, false))?;
+            engines.stock = workers.engine(options(Joins::Stock, pass.partitions, false))?;
             engines.reference = Some(Engine::new(&options(Joins::Stock, pass.partitions, false))?);
             engines._workers = Some(workers);
         }

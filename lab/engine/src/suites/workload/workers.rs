@@ -64,13 +64,7 @@ impl Workers {
     }
 
     /// An engine whose statements run on the workers.
-    pub(super) fn engine(
-        &self,
-        options: &EngineOptions,
-        settings: &[(String, String)],
-    ) -> Result<Engine, BenchError> {
-        let mut options = options.clone();
-        options.settings.extend_from_slice(settings);
+    pub(super) fn engine(&self, mut options: EngineOptions) -> Result<Engine, BenchError> {
         // One worker is not worth a stage to a planner that counts bytes; here all of them are to work.
         let bytes = "distributed.file_scan_config_bytes_per_partition".to_owned();
         options.settings.push((bytes, (1 << 20).to_string()));
