@@ -35,6 +35,7 @@ mod stock_line;
 pub mod store;
 mod tasks;
 
+pub use aggregate::expand::CorunExpandExec;
 pub use aggregate::in_cache::CorunAggregateExec;
 #[cfg(feature = "coordinator")]
 pub use coordinate::{
@@ -87,10 +88,11 @@ pub fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_physical_optimizer_rule(Arc::new(rule::CacheConsciousJoins::new()))
 }
 
-/// Adds what corun decides about plans of DataFusion's own operators, and none of its own: the options, the sides of joins, grouping sets from
-/// their finest one, statements written differently. Such plans can be encoded and sent; whoever decodes a part of one puts the operators in
-/// with [`rule::CacheConsciousJoins::keeping_partitions`]. The order of joins stays DataFusion's, and so does where groups are made: what
-/// corun gains by others rests on rows that joins drop early, which they cannot do across machines.
+/// Adds what corun decides about plans of DataFusion's own operators: the options, the sides of joins, grouping sets from their finest one,
+/// statements written differently. Such plans can be encoded and sent, with the one node of corun's that is in them
+/// ([`CorunExpandExec::to_bytes`]); whoever decodes a part of one puts the operators in with [`rule::CacheConsciousJoins::keeping_partitions`].
+/// The order of joins stays DataFusion's, and so does where groups are made: what corun gains by others rests on rows that joins drop early,
+/// which they cannot do across machines.
 pub fn install_for_plans_that_travel(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = install_decisions(
         builder,

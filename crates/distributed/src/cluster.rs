@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use crate::channels::Channels;
+use crate::codec::ExpandCodec;
 use crate::loss;
 use crate::planner::ClusterPlanner;
 use crate::tls::Tls;
@@ -91,6 +92,7 @@ impl Cluster {
         builder
             .with_distributed_worker_resolver(self.clone())
             .with_distributed_channel_resolver(self.0.channels.clone())
+            .with_distributed_user_codec(ExpandCodec)
             .with_distributed_planner()
             .with_query_planner(Arc::new(ClusterPlanner::new(whole, self.clone())))
     }

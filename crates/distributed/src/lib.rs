@@ -13,6 +13,7 @@
 mod address;
 mod channels;
 mod cluster;
+mod codec;
 mod loss;
 mod planner;
 mod run;

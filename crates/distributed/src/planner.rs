@@ -2,6 +2,7 @@
 //! does what is too small to be cut.
 
 use crate::cluster::Cluster;
+use crate::codec;
 use crate::run::ClusterExec;
 use crate::stage::file_scan;
 use async_trait::async_trait;
@@ -91,6 +92,11 @@ async fn in_stages(
     session: &SessionState,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if whole.exists(|node| Ok(is_only_here(node)))? {
+        return Ok(None);
+    }
+    // A stage that cannot be encoded would never arrive, and those that wait for its rows would wait in vain.
+    if let Err(error) = codec::encodes(whole) {
+        tracing::debug!(%error, "a plan stays here");
         return Ok(None);
     }
     let mut builder = SessionStateBuilder::new()

@@ -1,6 +1,7 @@
 //! A worker: it takes stages from coordinators and other workers, and gives them their rows.
 
 use crate::channels::{CONNECTION_WINDOW, Channels, PING_EVERY, PONG_MAX, STREAM_WINDOW};
+use crate::codec::ExpandCodec;
 use crate::stage::Stages;
 use crate::tls::Tls;
 use crate::{VERSION, settings};
@@ -140,6 +141,7 @@ impl SessionOptions {
         settings::from_headers(&query.headers, config)?;
         let state = builder
             .with_distributed_channel_resolver(self.channels.clone())
+            .with_distributed_user_codec(ExpandCodec)
             .with_distributed_worker_plan_rewrite_handler(Stages {
                 folders: Arc::clone(&self.folders),
             });

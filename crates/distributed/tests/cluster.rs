@@ -73,6 +73,43 @@ fn text(output: &QueryOutput) -> String {
         .collect()
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn grouping_sets_are_made_on_workers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let workers = [
+        start(folder.path(), None, None).await,
+        start(folder.path(), None, None).await,
+    ];
+    let cluster = connect(&workers, None).await.expect("two workers");
+    let engine = engine(&cluster, folder.path()).await;
+    let both = "(select n, few from rows union all select n + 1, few + 1 from rows)";
+    let groups = "count(*), sum(n), min(few), approx_distinct(n) > 0, grouping(few)";
+    let plan = engine
+        .query(&format!(
+            "explain select few, {groups} from {both} group by rollup (few)"
+        ))
+        .await
+        .expect("a plan");
+    let plan = text(&plan);
+    assert!(
+        plan.contains("ClusterExec") && plan.contains("CorunExpandExec"),
+        "{plan}"
+    );
+    for (n_max, groups_max) in [(i64::MAX, 102), (10, 12), (-1, 1)] {
+        let query = format!(
+            "select few, n % 3, {groups} from {both} where n <= {n_max} and few < {groups_max} group by rollup (few, n % 3) order by 1, 2, 3"
+        );
+        let here = format!("explain {query}");
+        assert!(text(&engine.query(&here).await.expect("a plan")).contains("ClusterExec"));
+        let there = text(&engine.query(&query).await.expect("rows"));
+        engine.query("set corun.join = 'off'").await.expect("set");
+        let stock = text(&engine.query(&query).await.expect("rows"));
+        engine.query("set corun.join = 'auto'").await.expect("set");
+        assert_eq!(there, stock);
+        assert!(there.len() > 60, "{there}");
+    }
+}
+
 const JOIN: &str = "select count(*), sum(a.n) from rows a join rows b on a.n = b.n where b.few < 50";
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,9 @@
 //! Rows once for each grouping set, with NULLs where the set has no column.
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, new_null_array};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{internal_err, not_impl_err};
 use datafusion::error::Result;
@@ -19,7 +21,7 @@ use datafusion::physical_plan::{
 };
 use datafusion::scalar::ScalarValue;
 use futures::StreamExt;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -36,6 +38,9 @@ pub struct CorunExpandExec {
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
+
+/// Where the encoding of a node has its sets: one word of `0` and `1` each, as [`CorunExpandExec`] numbers them.
+const SETS: &str = "corun.grouping_sets";
 
 /// Whether these are grouping sets that can be made from the finest of them: one has all columns. A set that is there twice has numbers of its
 /// own.
@@ -67,6 +72,54 @@ impl CorunExpandExec {
             }
             false => None,
         };
+        CorunExpandExec::try_new(input, sets, of_nothing)
+    }
+
+    /// The node without its input, as an Arrow IPC stream, for plans that are sent to another process of the same version.
+    ///
+    /// # Errors
+    /// States of a type that cannot be written.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let word = |set: &Vec<bool>| {
+            set.iter()
+                .map(|&without| if without { '1' } else { '0' })
+                .collect()
+        };
+        let words: Vec<String> = self.sets.iter().map(word).collect();
+        let states = self.of_nothing.as_deref().unwrap_or_default();
+        let fields = states
+            .iter()
+            .map(|state| Field::new("", state.data_type().clone(), true));
+        let sets = HashMap::from([(SETS.to_owned(), words.join(" "))]);
+        let schema = Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), sets));
+        let mut writer = StreamWriter::try_new(Vec::new(), &schema)?;
+        if self.of_nothing.is_some() {
+            let options = RecordBatchOptions::new().with_row_count(Some(1));
+            let states = RecordBatch::try_new_with_options(schema, states.to_vec(), &options)?;
+            writer.write(&states)?;
+        }
+        Ok(writer.into_inner()?)
+    }
+
+    /// The node that [`CorunExpandExec::to_bytes`] was called on, over `input`.
+    ///
+    /// # Errors
+    /// Bytes of something else; an input with fewer columns than the sets have and states.
+    pub fn from_bytes(bytes: &[u8], input: Arc<dyn ExecutionPlan>) -> Result<Self> {
+        let reader = StreamReader::try_new(bytes, None)?;
+        let schema = reader.schema();
+        let words = schema.metadata().get(SETS).map_or("", String::as_str);
+        let set = |word: &str| word.bytes().map(|without| without == b'1').collect();
+        let sets: Vec<Vec<bool>> = words.split_ascii_whitespace().map(set).collect();
+        let of_nothing = reader.last().transpose()?.map(|states| states.columns().to_vec());
+        let columns = sets.first().map_or(0, Vec::len);
+        let states = of_nothing.as_ref().map_or(0, Vec::len);
+        if columns == 0
+            || sets.iter().any(|set| set.len() != columns)
+            || input.schema().fields().len() < columns + states
+        {
+            return internal_err!("these are no grouping sets of the input");
+        }
         CorunExpandExec::try_new(input, sets, of_nothing)
     }
 

@@ -4,7 +4,7 @@
 //! by itself.
 
 mod before_joins;
-mod expand;
+pub(crate) mod expand;
 mod grouping_sets;
 pub(crate) mod in_cache;
 

@@ -5,18 +5,20 @@
 //! that have one (see `answers_*.txt` beside the queries), elsewhere the answer of stock DataFusion, run once before,
 //! which says that the engines agree, not that all are right.
 
+mod arguments;
+mod costs;
 mod engines;
 mod means;
 mod pass;
 mod planning;
+mod scale_out;
 pub(super) mod streams;
 mod workers;
 
+pub(super) use arguments::{WorkloadArgs, workload_args};
 pub(super) use engines::{Files, scratch_files};
 pub(super) use pass::Source;
 
-use clap::Args;
-use corun_cli::arguments::{byte_size, positive, positive_number};
 use corun_datafusion::QueryOutput;
 use corun_model::progress::Progress;
 use corun_workloads::answers::{Recorded, rows};
@@ -24,10 +26,11 @@ use corun_workloads::dataset::{Dataset, DatasetError};
 use lab_core::error::BenchError;
 use lab_core::row::Value;
 use lab_core::run::{Comparison, Runner, Sample, Side};
-use lab_core::suite::{Common, Rounds, Suite, Threads, all_cores};
+use lab_core::suite::{Suite, all_cores};
 
 use crate::peers::sql::{self, System};
 use crate::query::{run_query, runtime, side};
+use costs::Costs;
 use engines::Engines;
 use means::{emit_means, of_query, recorded_ratios};
 use pass::Pass;
@@ -77,103 +80,6 @@ pub(super) fn text_of(queries: &[(&str, &str)], name: &str) -> Result<String, Be
     let text = queries.iter().find(|(query, _)| *query == name);
     let text = text.map(|(_, sql)| (*sql).to_owned());
     text.ok_or_else(|| BenchError::Data(format!("there is no query {name}")))
-}
-
-/// Arguments of `corun-lab bench ssb`, `tpch`, `tpcds` and `h2o`.
-#[derive(Clone, Debug, Default, Args)]
-pub struct WorkloadArgs {
-    /// What every suite is told.
-    #[command(flatten)]
-    pub common: Common,
-
-    /// How often sides take turns.
-    #[command(flatten)]
-    pub rounds: Rounds,
-
-    /// With how many threads.
-    #[command(flatten)]
-    pub threads: Threads,
-
-    /// Scale factor [default: 1].
-    #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
-    pub scale: Option<f64>,
-
-    /// Instead of one query at a time, so many clients at once, from Parquet files; repeatable.
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = positive, allow_negative_numbers = true)]
-    pub clients: Vec<usize>,
-
-    /// From files alone, with so much memory for the joins, groups and sorts of a query, such as 512MiB, beside DataFusion's hash joins and its
-    /// sort-merge joins; repeatable.
-    #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = byte_size, conflicts_with = "clients")]
-    pub memory: Vec<usize>,
-
-    /// From files alone, on so many processes (`corun-sql worker`) of this machine, beside the same processes with DataFusion's joins;
-    /// repeatable.
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = positive, conflicts_with_all = ["clients", "memory"],
-        allow_negative_numbers = true)]
-    pub workers: Vec<usize>,
-
-    /// Without other systems beside the runs from files.
-    #[arg(long)]
-    pub no_peers: bool,
-}
-
-/// Makes the arguments of a suite whose queries a function `workload` beside them tells.
-macro_rules! workload_args {
-    ($(#[$what:meta])* $arguments:ident, $suite:ident) => {
-        $(#[$what])*
-        #[derive(Clone, Debug, Default, clap::Args)]
-        pub struct $arguments {
-            /// Those of all workloads.
-            #[command(flatten)]
-            pub workload: $crate::suites::workload::WorkloadArgs,
-
-            /// From Parquet files, too.
-            #[arg(long, conflicts_with = "quick")]
-            pub full: bool,
-        }
-
-        impl lab_core::suite::SuiteArgs for $arguments {
-            const SUITE: lab_core::suite::Suite = lab_core::suite::Suite::$suite;
-
-            fn common(&mut self) -> &mut lab_core::suite::Common {
-                &mut self.workload.common
-            }
-
-            fn plan(&self) -> lab_core::run::Plan {
-                self.workload.rounds.plan(self.workload.common.quick)
-            }
-
-            fn run(&self, runner: &mut lab_core::run::Runner<'_>) -> Result<(), lab_core::BenchError> {
-                use $crate::suites::workload::{Source, run};
-                run(&workload(), Source::of(self.full), &self.workload, runner)
-            }
-        }
-    };
-}
-
-pub(super) use workload_args;
-
-impl WorkloadArgs {
-    /// Where the queries read from, with how much memory, and on how many workers.
-    fn kinds(&self, sources: &[Source]) -> Vec<(Source, Option<usize>, Option<usize>)> {
-        let files = Source::Parquet;
-        if !self.workers.is_empty() {
-            return self
-                .workers
-                .iter()
-                .map(|&count| (files, None, Some(count)))
-                .collect();
-        }
-        if !self.memory.is_empty() {
-            return self
-                .memory
-                .iter()
-                .map(|&bytes| (files, Some(bytes), None))
-                .collect();
-        }
-        sources.iter().map(|&source| (source, None, None)).collect()
-    }
 }
 
 /// Runs the cases that `args` selects, from each of `sources`.
@@ -228,6 +134,7 @@ pub(super) fn run(
         .map(String::as_str)
         .collect();
     let mut data = None;
+    let mut costs = Vec::new();
     for pass in selected {
         let engines = match pass.source {
             Source::Memory => {
@@ -251,7 +158,15 @@ pub(super) fn run(
                 Engines::over_files(&pass, args, runner)?
             }
         };
-        run_pass(&pass, &engines, args, runner)?;
+        let all = run_pass(&pass, &engines, args, runner)?;
+        if all && let Some(of_pass) = costs::emit(&pass, &engines, runner)? {
+            costs.push((pass.partitions, of_pass));
+        }
+    }
+    for partitions in counts {
+        let of_these = costs.iter().filter(|(of, _)| *of == partitions);
+        let of_these: Vec<Costs> = of_these.map(|(_, costs)| *costs).collect();
+        scale_out::emit(workload, scale_factor, partitions, &of_these, runner);
     }
     Ok(())
 }
@@ -300,13 +215,13 @@ fn run_streams(
     Ok(())
 }
 
-/// Runs the selected queries of one pass, then emits their geometric means.
+/// Runs the selected queries of one pass, then emits their geometric means. Whether all queries were run, and are right.
 fn run_pass(
     pass: &Pass<'_>,
     engines: &Engines,
     args: &WorkloadArgs,
     runner: &mut Runner<'_>,
-) -> Result<(), BenchError> {
+) -> Result<bool, BenchError> {
     let runtime = runtime(pass.partitions)?;
     let workload = pass.workload;
     let mut gains = Vec::new();
@@ -390,7 +305,7 @@ fn run_pass(
         runner.cases_are_finished();
     }
     emit_means(pass, &gains, runner);
-    Ok(())
+    Ok(gains.iter().filter(|gain| gain.versus == DATAFUSION).count() == workload.queries.len())
 }
 
 fn fingerprint(output: &QueryOutput, order_by: &[&str]) -> String {

@@ -66,7 +66,7 @@ pub(super) struct Engines {
     /// Over files, those that are here.
     pub(super) peers: Vec<RefCell<SqlPeer>>,
     /// The processes that run the queries, if this one does not.
-    _workers: Option<Workers>,
+    pub(super) workers: Option<Workers>,
     _scratch: Option<TempDir>,
 }
 
@@ -87,10 +87,12 @@ impl Engines {
         let mut engines = Engines::empty(pass.partitions, pass.memory)?;
         if let Some(count) = pass.workers {
             let workers = Workers::start(count, &files.tables)?;
-            engines.corun = workers.engine(options(Joins::Corun, pass.partitions, false))?;
-            engines.stock = workers.engine(options(Joins::Stock, pass.partitions, false))?;
+            engines.corun =
+                workers.engine(options(Joins::Corun, pass.partitions, false), pass.scale_factor)?;
+            engines.stock =
+                workers.engine(options(Joins::Stock, pass.partitions, false), pass.scale_factor)?;
             engines.reference = Some(Engine::new(&options(Joins::Stock, pass.partitions, false))?);
-            engines._workers = Some(workers);
+            engines.workers = Some(workers);
         }
         if pass.source == Source::ParquetKept {
             run_query(
@@ -144,7 +146,7 @@ impl Engines {
             sort_merge: with_limit(sort_merge())?,
             reference: with_limit(plain(Joins::Stock))?,
             peers: Vec::new(),
-            _workers: None,
+            workers: None,
             _scratch: None,
         })
     }

@@ -8,7 +8,7 @@ use lab_core::suite::Common;
 
 /// How many times as fast as some side corun ran a query.
 pub(super) struct Gain<'q> {
-    versus: String,
+    pub(super) versus: String,
     query: &'q str,
     ratio: f64,
 }

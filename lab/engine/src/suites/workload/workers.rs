@@ -9,10 +9,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tokio::runtime::Runtime;
 
+/// Bytes of files that are worth a partition at scale factor 1 and above.
+const BYTES_PER_PARTITION: f64 = 1024.0 * 1024.0;
+
 /// Workers, which end when this is dropped, and the connections to them.
 pub(super) struct Workers {
     cluster: Cluster,
-    _processes: Vec<Process>,
+    processes: Vec<Process>,
     /// What drives the connections.
     _runtime: Runtime,
 }
@@ -58,16 +61,22 @@ impl Workers {
         let cluster = runtime.block_on(Cluster::connect(addresses, None))?;
         Ok(Workers {
             cluster,
-            _processes: processes,
+            processes,
             _runtime: runtime,
         })
     }
 
-    /// An engine whose statements run on the workers.
-    pub(super) fn engine(&self, mut options: EngineOptions) -> Result<Engine, BenchError> {
+    /// The numbers of the processes.
+    pub(super) fn processes(&self) -> Vec<u32> {
+        self.processes.iter().map(|process| process.0.id()).collect()
+    }
+
+    /// An engine whose statements run on the workers, over data of a scale factor.
+    pub(super) fn engine(&self, mut options: EngineOptions, scale_factor: f64) -> Result<Engine, BenchError> {
         // One worker is not worth a stage to a planner that counts bytes; here all of them are to work.
         let bytes = "distributed.file_scan_config_bytes_per_partition".to_owned();
-        options.settings.push((bytes, (1 << 20).to_string()));
+        let most = (BYTES_PER_PARTITION * scale_factor.min(1.0)) as usize;
+        options.settings.push((bytes, most.to_string()));
         Ok(self.cluster.engine(&options)?)
     }
 }
