@@ -14,10 +14,12 @@ use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode};
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion_distributed::{DistributedExec, SessionStateBuilderExt};
 use std::sync::Arc;
@@ -91,7 +93,7 @@ async fn in_stages(
     whole: &Arc<dyn ExecutionPlan>,
     session: &SessionState,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    if whole.exists(|node| Ok(is_only_here(node)))? {
+    if whole.exists(|node| Ok(is_only_here(node) || needs_constants(node)))? {
         return Ok(None);
     }
     // A stage that cannot be encoded would never arrive, and those that wait for its rows would wait in vain.
@@ -116,6 +118,27 @@ async fn in_stages(
 fn is_only_here(node: &Arc<dyn ExecutionPlan>) -> bool {
     let reads_nothing = node.is::<EmptyExec>() || node.is::<PlaceholderRowExec>();
     node.children().is_empty() && file_scan(node).is_none() && !reads_nothing
+}
+
+/// Whether a window's rows are sorted by all its keys only because some of these are constants. `datafusion-distributed` 4.0 forgets
+/// constants where it cuts a plan, and the window would find its keys unsorted then.
+fn needs_constants(node: &Arc<dyn ExecutionPlan>) -> bool {
+    let (windows, input) = if let Some(window) = node.downcast_ref::<BoundedWindowAggExec>() {
+        if window.input_order_mode != InputOrderMode::Sorted {
+            return false;
+        }
+        (window.window_expr(), window.input())
+    } else if let Some(window) = node.downcast_ref::<WindowAggExec>() {
+        (window.window_expr(), window.input())
+    } else {
+        return false;
+    };
+    let is_sorted_by = |key: &Arc<dyn PhysicalExpr>| {
+        let sorted = input.output_ordering();
+        sorted.is_some_and(|sorted| sorted.iter().any(|sorted| sorted.expr.eq(key)))
+    };
+    let mut keys = windows.iter().flat_map(|window| window.partition_by());
+    keys.any(|key| !is_sorted_by(key))
 }
 
 /// Gives the plan that there is.

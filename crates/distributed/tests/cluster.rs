@@ -110,6 +110,33 @@ async fn grouping_sets_are_made_on_workers() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_by_constants_are_right() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let workers = [
+        start(folder.path(), None, None).await,
+        start(folder.path(), None, None).await,
+    ];
+    let cluster = connect(&workers, None).await.expect("two workers");
+    let engine = engine(&cluster, folder.path()).await;
+    let sums = "select few, n % 3 as part, sum(n) as n from rows group by 1, 2";
+    for (window, is_sent) in [
+        ("avg(n) over (partition by few, part)", false),
+        ("sum(n) over (partition by few, part order by n)", false),
+        ("avg(n) over (partition by few)", true),
+    ] {
+        let query =
+            format!("select sum(w), count(*) from (select {window} as w from ({sums}) where part = 1)");
+        let plan = engine.query(&format!("explain {query}")).await.expect("a plan");
+        assert_eq!(text(&plan).contains("ClusterExec"), is_sent, "{window}");
+        let answer = text(&engine.query(&query).await.expect(window));
+        assert!(
+            answer.contains("6666700000") && answer.contains("100,"),
+            "{window}: {answer}"
+        );
+    }
+}
+
 const JOIN: &str = "select count(*), sum(a.n) from rows a join rows b on a.n = b.n where b.few < 50";
 
 #[tokio::test(flavor = "multi_thread")]
