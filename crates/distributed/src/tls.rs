@@ -2,7 +2,7 @@
 
 use corun_datafusion::EngineError;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
 
@@ -11,7 +11,7 @@ use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
 pub struct TlsFiles {
     /// Its certificate, and those between it and the authority (PEM). It has to name the host that others reach it by.
     pub certificate: PathBuf,
-    /// The certificate's key (PEM), which nobody else may read.
+    /// The certificate's key (PEM), which nobody else may read but a group, if it is root's.
     pub key: PathBuf,
     /// The authority that signed the certificates of all workers and coordinators (PEM).
     pub authority: PathBuf,
@@ -23,11 +23,10 @@ impl TlsFiles {
     /// # Errors
     /// A file that cannot be read or is no PEM; a key that others can read.
     pub fn read(&self) -> Result<Tls, EngineError> {
-        let mode = fs::metadata(&self.key)
-            .map_err(|error| unreadable(&self.key, &error))?
-            .permissions()
-            .mode();
-        if mode & 0o077 != 0 {
+        let key = fs::metadata(&self.key).map_err(|error| unreadable(&self.key, &error))?;
+        // A key of root's may be read by a group, as containers mount it.
+        let others = if key.uid() == 0 { 0o037 } else { 0o077 };
+        if key.mode() & others != 0 {
             return Err(EngineError::new(format!(
                 "the key {} can be read by others than its owner",
                 self.key.display()

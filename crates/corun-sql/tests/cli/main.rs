@@ -1,5 +1,6 @@
 //! The program `corun-sql` from outside.
 
+mod manifests;
 #[path = "../../../corun/tests/program/mod.rs"]
 mod program;
 mod scratch;

@@ -13,9 +13,9 @@ use crate::skipped::skipped;
 const LONG: Duration = Duration::from_secs(120);
 
 /// A worker that ends with its test.
-struct Worker {
+pub(crate) struct Worker {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Worker {
@@ -28,7 +28,7 @@ impl Worker {
         )
     }
 
-    fn start_by(mut program: Command, arguments: &[&str], folder: &Path) -> Worker {
+    pub(crate) fn start_by(mut program: Command, arguments: &[&str], folder: &Path) -> Worker {
         let mut child = program
             .arg("worker")
             .args(arguments)

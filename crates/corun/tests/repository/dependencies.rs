@@ -30,6 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("corun-distributed", &["corun-datafusion"]),
+    ("corun-python", &["corun-datafusion"]),
     (
         "corun-pooler",
         &["corun-model", "corun-topology", "corun-resctrl", "corun-net"],
@@ -99,7 +100,12 @@ const LAB: &[&str] = &[
 
 /// Outside crates that only some of ours may name, tests included: host engine, wire protocol, system calls.
 const ONLY_IN: &[(&str, &[&str])] = &[
-    ("datafusion", &["corun-datafusion", "corun-distributed"]),
+    (
+        "datafusion",
+        &["corun-datafusion", "corun-distributed", "corun-python"],
+    ),
+    ("datafusion-ffi", &["corun-python"]),
+    ("pyo3", &["corun-python"]),
     ("datafusion-distributed", &["corun-distributed"]),
     ("pgwire", &["corun-pooler"]),
     ("pg_query", &["corun-pooler"]),
@@ -107,6 +113,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
         "arrow",
         &[
             "corun-datafusion",
+            "corun-python",
             "corun-sql",
             "corun-workloads",
             "lab-engine",
@@ -194,6 +201,8 @@ const SELECTIONS: [&[&str]; 3] = [
         "corun-lab",
         "-p",
         "corun",
+        "-p",
+        "corun-python",
     ],
 ];
 

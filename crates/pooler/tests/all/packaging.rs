@@ -94,6 +94,42 @@ fn the_unit_fits_the_rest() {
 }
 
 #[test]
+fn the_manifest_of_the_pooler_has_a_configuration_that_holds() {
+    let text = read("packaging/kubernetes/pooler.yaml");
+    let documents: Vec<serde_json::Value> = serde_norway::Deserializer::from_str(&text)
+        .map(|document| serde::Deserialize::deserialize(document).expect("a manifest"))
+        .collect();
+    let kinds: Vec<&str> = documents.iter().filter_map(|one| one["kind"].as_str()).collect();
+    assert_eq!(kinds, ["ConfigMap", "Service", "Deployment"]);
+    let shipped = documents[0]["data"]["corun.toml"]
+        .as_str()
+        .expect("a configuration");
+    let config = Config::parse(shipped, "corun.toml").expect("a configuration that holds");
+    assert_eq!(config.proxy.listen_addr, "*");
+    let pod = &documents[2]["spec"]["template"];
+    assert_eq!(
+        documents[2]["spec"]["selector"]["matchLabels"],
+        pod["metadata"]["labels"]
+    );
+    assert_eq!(documents[1]["spec"]["selector"], pod["metadata"]["labels"]);
+    let container = &pod["spec"]["containers"][0];
+    assert_eq!(container["ports"][0]["containerPort"], config.proxy.listen_port);
+    assert_eq!(documents[1]["spec"]["ports"][0]["port"], config.proxy.listen_port);
+    // Where files are mounted is where the command and the configuration look for them.
+    let mounts = container["volumeMounts"].as_array().expect("mounts");
+    let is_mounted = |file: &str| {
+        mounts
+            .iter()
+            .any(|mount| file.starts_with(mount["mountPath"].as_str().expect("a path")))
+    };
+    let command = container["command"].to_string();
+    assert!(command.contains("--config=/etc/corun/corun.toml") && is_mounted("/etc/corun/corun.toml"));
+    assert!(
+        shipped.contains("/etc/corun-secret/userlist.txt") && is_mounted("/etc/corun-secret/userlist.txt")
+    );
+}
+
+#[test]
 fn a_unit_that_waits_to_be_told_is_told() {
     // As soon as the program has the subcommand, it must say when it listens, or systemd gives up on it.
     let program = root().join("crates/corun/src");
