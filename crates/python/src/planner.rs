@@ -164,7 +164,10 @@ impl Planner {
 
     /// A session with the settings of the other library's.
     fn session(&self, other: &dyn Session) -> Result<SessionState> {
-        let mut config = other.config().clone();
+        let mut config = other
+            .config()
+            .clone()
+            .with_create_default_catalog_and_schema(false);
         let options = config.options_mut();
         options.extensions.insert(CorunOptions::default());
         for (name, value) in self.shared.settings.read().iter() {

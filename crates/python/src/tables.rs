@@ -103,7 +103,9 @@ impl TableProvider for Guest {
 /// A session of this library without the options that only it knows; `None` for others, which have none.
 fn understood(session: &dyn Session) -> Option<SessionState> {
     let state = session.as_any().downcast_ref::<SessionState>()?;
-    let mut config = SessionConfig::from(state.config_options().as_ref().clone());
+    // The session's catalogs stay: a new one would take the place of the default one.
+    let mut config = SessionConfig::from(state.config_options().as_ref().clone())
+        .with_create_default_catalog_and_schema(false);
     config.options_mut().extensions = Default::default();
     let builder = SessionStateBuilder::new_from_existing(state.clone());
     Some(builder.with_config(config).build())
