@@ -4,7 +4,7 @@
 use crate::common::{code_only, crate_of, files, has_word, read, root};
 
 /// Crates that may contain `unsafe`.
-const MAY_BE_UNSAFE: &[&str] = &["exec", "machine", "net", "resctrl", "store", "topology"];
+const MAY_BE_UNSAFE: &[&str] = &["exec", "machine", "net", "python", "resctrl", "store", "topology"];
 
 /// Longest Rust file; past it a second noun has appeared.
 const LINES_MAX: usize = 700;

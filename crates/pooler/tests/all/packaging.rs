@@ -104,7 +104,9 @@ fn the_manifest_of_the_pooler_has_a_configuration_that_holds() {
     let shipped = documents[0]["data"]["corun.toml"]
         .as_str()
         .expect("a configuration");
-    let config = Config::parse(shipped, "corun.toml").expect("a configuration that holds");
+    let loaded = Config::parse(shipped, "corun.toml").expect("a configuration that holds");
+    assert_eq!(loaded.warnings, []);
+    let config = loaded.config;
     assert_eq!(config.proxy.listen_addr, "*");
     let pod = &documents[2]["spec"]["template"];
     assert_eq!(
