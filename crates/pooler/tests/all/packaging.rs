@@ -107,7 +107,7 @@ fn the_manifest_of_the_pooler_has_a_configuration_that_holds() {
     let loaded = Config::parse(shipped, "corun.toml").expect("a configuration that holds");
     assert_eq!(loaded.warnings, []);
     let config = loaded.config;
-    assert_eq!(config.proxy.listen_addr, "*");
+    assert_eq!(config.proxy.listen_addr, ["*"]);
     let pod = &documents[2]["spec"]["template"];
     assert_eq!(
         documents[2]["spec"]["selector"]["matchLabels"],
