@@ -15,7 +15,8 @@ mod scale_out;
 pub(super) mod streams;
 mod workers;
 
-pub(super) use arguments::{WorkloadArgs, workload_args};
+pub use arguments::WorkloadArgs;
+pub(super) use arguments::workload_args;
 pub(super) use engines::{Files, scratch_files};
 pub(super) use pass::Source;
 

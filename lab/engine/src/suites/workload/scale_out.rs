@@ -51,7 +51,7 @@ impl Model {
             return None;
         }
         let fitted = |terms: fn(f64) -> [f64; 2], cost: fn(&Point) -> f64| {
-            let rows: Vec<([f64; 2], f64)> = cut
+            let rows: Vec<Measured> = cut
                 .iter()
                 .map(|point| (terms(point.workers), cost(point)))
                 .collect();
@@ -106,9 +106,12 @@ fn rate(costs: &Point) -> (f64, &'static str) {
     least.unwrap_or((f64::INFINITY, "nothing"))
 }
 
+/// Two terms and the value that was measured with them.
+type Measured = ([f64; 2], f64);
+
 /// The coefficients of two terms, none below zero, that are nearest to the values.
-fn least_squares(rows: &[([f64; 2], f64)]) -> [f64; 2] {
-    let sum = |of: &dyn Fn(&([f64; 2], f64)) -> f64| rows.iter().map(of).sum::<f64>();
+fn least_squares(rows: &[Measured]) -> [f64; 2] {
+    let sum = |of: &dyn Fn(&Measured) -> f64| rows.iter().map(of).sum::<f64>();
     let [aa, ab, bb] = [
         sum(&|(terms, _)| terms[0] * terms[0]),
         sum(&|(terms, _)| terms[0] * terms[1]),
