@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use corun_datafusion::{Engine, EngineError, EngineOptions, QueryOutput};
@@ -180,9 +180,17 @@ async fn certificates_of_one_authority_are_wanted_on_both_sides() {
 async fn keys_that_others_read_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = Authority::new(folder.path(), "ours").files("localhost");
-    fs::set_permissions(&files.key, fs::Permissions::from_mode(0o640)).expect("permissions");
-    let error = files.read().expect_err("readable by the group");
-    assert!(error.hint.is_some_and(|hint| hint.starts_with("chmod 600")));
+    let readable_by = |mode| {
+        fs::set_permissions(&files.key, fs::Permissions::from_mode(mode)).expect("permissions");
+        files.read()
+    };
+    for mode in [0o644, 0o620, 0o601] {
+        let error = readable_by(mode).expect_err("others may use the key");
+        assert!(error.hint.is_some_and(|hint| hint.starts_with("chmod 600")));
+    }
+    // Containers mount keys as root's, with a group that may read them.
+    let is_roots = fs::metadata(&files.key).expect("a key").uid() == 0;
+    assert_eq!(readable_by(0o640).is_ok(), is_roots);
     let swapped = TlsFiles {
         certificate: files.authority.clone(),
         key: files.certificate.clone(),
