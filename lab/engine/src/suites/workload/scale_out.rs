@@ -219,10 +219,14 @@ mod tests {
             limit == "workers" && (of_workers - 80.0).abs() < 1e-9,
             "{of_workers} {limit}"
         );
-        // Whole tables to 99 others: 100 machines send no more of them than ten.
-        let (of_network, limit) = rate(&model().costs(100.0, 100.0));
+        // Whole tables, and large ones, to 99 others.
+        let wide = Model {
+            broadcast: 5e6,
+            ..model()
+        };
+        let (of_network, limit) = rate(&wide.costs(100.0, 100.0));
         assert_eq!(limit, "network");
-        let bytes = 100.0 * (4e6 * 0.99 + 99e6);
+        let bytes = 100.0 * (4e6 * 0.99 + 5e6 * 99.0);
         assert!(
             (of_network - 100.0 * BANDWIDTH / bytes).abs() < 1e-9,
             "{of_network}"
