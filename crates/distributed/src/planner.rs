@@ -96,11 +96,6 @@ async fn in_stages(
     if whole.exists(|node| Ok(is_only_here(node) || needs_constants(node)))? {
         return Ok(None);
     }
-    // A stage that cannot be encoded would never arrive, and those that wait for its rows would wait in vain.
-    if let Err(error) = codec::encodes(whole) {
-        tracing::debug!(%error, "a plan stays here");
-        return Ok(None);
-    }
     let mut builder = SessionStateBuilder::new()
         .with_query_planner(Arc::new(Planned(Arc::clone(whole))))
         .with_distributed_planner();
@@ -110,8 +105,15 @@ async fn in_stages(
     // Its planner asks the one before it for a plan, whatever the statement.
     let nothing = LogicalPlanBuilder::empty(false).build()?;
     let stages = planner.create_physical_plan(&nothing, session).await?;
-    let is_cut = stages.exists(|node| Ok(node.is::<DistributedExec>()))?;
-    Ok(is_cut.then_some(stages))
+    if !stages.exists(|node| Ok(node.is::<DistributedExec>()))? {
+        return Ok(None);
+    }
+    // A stage that cannot be encoded would never arrive, and those that wait for its rows would wait in vain.
+    if let Err(error) = codec::encodes(whole) {
+        tracing::debug!(%error, "a plan stays here");
+        return Ok(None);
+    }
+    Ok(Some(stages))
 }
 
 /// Whether a node reads what other processes do not have.

@@ -3,14 +3,16 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use corun_datafusion::{Engine, EngineError, EngineOptions, QueryOutput};
 use corun_distributed::{Address, Cluster, Scheme, Tls, TlsFiles, VERSION, Worker, WorkerOptions};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio::net::TcpListener;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
+
+mod authority;
+use authority::Authority;
 
 /// Starts a worker that reads files of `folder`.
 async fn start(folder: &Path, memory_limit_bytes: Option<usize>, tls: Option<Tls>) -> SocketAddr {
@@ -65,6 +67,13 @@ async fn engine(cluster: &Cluster, folder: &Path) -> Engine {
     engine
 }
 
+/// An engine over two workers in the clear.
+async fn engine_on_two(folder: &Path) -> Engine {
+    let workers = [start(folder, None, None).await, start(folder, None, None).await];
+    let cluster = connect(&workers, None).await.expect("two workers");
+    engine(&cluster, folder).await
+}
+
 fn text(output: &QueryOutput) -> String {
     output
         .batches
@@ -76,12 +85,7 @@ fn text(output: &QueryOutput) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn grouping_sets_are_made_on_workers() {
     let folder = tempfile::tempdir().expect("a folder");
-    let workers = [
-        start(folder.path(), None, None).await,
-        start(folder.path(), None, None).await,
-    ];
-    let cluster = connect(&workers, None).await.expect("two workers");
-    let engine = engine(&cluster, folder.path()).await;
+    let engine = engine_on_two(folder.path()).await;
     let both = "(select n, few from rows union all select n + 1, few + 1 from rows)";
     let groups = "count(*), sum(n), min(few), approx_distinct(n) > 0, grouping(few)";
     let plan = engine
@@ -113,12 +117,7 @@ async fn grouping_sets_are_made_on_workers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn windows_by_constants_are_right() {
     let folder = tempfile::tempdir().expect("a folder");
-    let workers = [
-        start(folder.path(), None, None).await,
-        start(folder.path(), None, None).await,
-    ];
-    let cluster = connect(&workers, None).await.expect("two workers");
-    let engine = engine(&cluster, folder.path()).await;
+    let engine = engine_on_two(folder.path()).await;
     let sums = "select few, n % 3 as part, sum(n) as n from rows group by 1, 2";
     for (window, is_sent) in [
         ("avg(n) over (partition by few, part)", false),
@@ -144,7 +143,7 @@ async fn certificates_of_one_authority_are_wanted_on_both_sides() {
     let folder = tempfile::tempdir().expect("a folder");
     let authority = Authority::new(folder.path(), "ours");
     let other = Authority::new(folder.path(), "other");
-    let ours = authority.certificate("localhost");
+    let ours = certificate(&authority, "localhost");
     let worker = start(folder.path(), None, Some(ours.clone())).await;
     let workers = [worker, start(folder.path(), None, Some(ours.clone())).await];
 
@@ -163,13 +162,13 @@ async fn certificates_of_one_authority_are_wanted_on_both_sides() {
         error.to_string()
     };
     refused("without a certificate", None).await;
-    refused("of another authority", Some(other.certificate("localhost"))).await;
-    let stranger = start(folder.path(), None, Some(authority.certificate("elsewhere"))).await;
-    let error = connect(&[stranger], Some(authority.certificate("localhost"))).await;
+    refused("of another authority", Some(certificate(&other, "localhost"))).await;
+    let stranger = start(folder.path(), None, Some(certificate(&authority, "elsewhere"))).await;
+    let error = connect(&[stranger], Some(certificate(&authority, "localhost"))).await;
     let error = error.expect_err("a certificate of another host").to_string();
     assert!(error.contains("certificate"), "{error}");
     let plain = start(folder.path(), None, None).await;
-    let error = connect(&[plain], Some(authority.certificate("localhost"))).await;
+    let error = connect(&[plain], Some(certificate(&authority, "localhost"))).await;
     assert!(
         error.is_err(),
         "a worker in the clear is no worker with certificates"
@@ -267,48 +266,6 @@ async fn settings_of_the_session_hold_on_workers() {
     assert!(!text(&without).contains("CorunJoinExec"), "{}", text(&without));
 }
 
-/// An authority, whose certificates are files.
-struct Authority {
-    issuer: CertifiedIssuer<'static, KeyPair>,
-    folder: PathBuf,
-    name: &'static str,
-}
-
-impl Authority {
-    fn new(folder: &Path, name: &'static str) -> Authority {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().expect("a key");
-        let issuer = CertifiedIssuer::self_signed(params, key).expect("an authority");
-        Authority {
-            issuer,
-            folder: folder.to_owned(),
-            name,
-        }
-    }
-
-    fn files(&self, host: &str) -> TlsFiles {
-        let names = match host {
-            "localhost" => vec!["localhost".to_owned(), "127.0.0.1".to_owned()],
-            other => vec![other.to_owned()],
-        };
-        let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(names).expect("names");
-        let certificate = params.signed_by(&key, &self.issuer).expect("signed");
-        let write = |what: &str, text: &str| {
-            let path = self.folder.join(format!("{}-{host}-{what}.pem", self.name));
-            fs::write(&path, text).expect("written");
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("permissions");
-            path
-        };
-        TlsFiles {
-            certificate: write("certificate", &certificate.pem()),
-            key: write("key", &key.serialize_pem()),
-            authority: write("authority", &self.issuer.pem()),
-        }
-    }
-
-    fn certificate(&self, host: &str) -> Tls {
-        self.files(host).read().expect("certificates")
-    }
+fn certificate(authority: &Authority, host: &str) -> Tls {
+    authority.files(host).read().expect("certificates")
 }

@@ -33,20 +33,30 @@ fn own_function(
     session: &SessionState,
     codec: &dyn LogicalExtensionCodec,
 ) -> Result<Transformed<Expr>> {
-    let mut text = Vec::new();
+    let aggregate = |function: &mut Arc<AggregateUDF>| {
+        if !function.inner().is::<ForeignAggregateUDF>() {
+            return Ok(false);
+        }
+        let own = session.aggregate_functions().get(function.name());
+        put(function, own, |function, text| {
+            codec.try_encode_udaf(function, text)
+        })
+    };
     let changed = match &mut node {
         Expr::ScalarFunction(call) if call.func.inner().is::<ForeignScalarUDF>() => {
-            codec.try_encode_udf(&call.func, &mut text)?;
             let own = session.scalar_functions().get(call.func.name());
-            put(&mut call.func, own, &text)
+            put(&mut call.func, own, |function, text| {
+                codec.try_encode_udf(function, text)
+            })?
         }
-        Expr::AggregateFunction(call) => own_aggregate(&mut call.func, session, codec)?,
+        Expr::AggregateFunction(call) => aggregate(&mut call.func)?,
         Expr::WindowFunction(call) => match &mut call.fun {
-            WindowFunctionDefinition::AggregateUDF(function) => own_aggregate(function, session, codec)?,
+            WindowFunctionDefinition::AggregateUDF(function) => aggregate(function)?,
             WindowFunctionDefinition::WindowUDF(function) if function.inner().is::<ForeignWindowUDF>() => {
-                codec.try_encode_udwf(function, &mut text)?;
                 let own = session.window_functions().get(function.name());
-                put(function, own, &text)
+                put(function, own, |function, text| {
+                    codec.try_encode_udwf(function, text)
+                })?
             }
             WindowFunctionDefinition::WindowUDF(_) => false,
         },
@@ -58,27 +68,17 @@ fn own_function(
     })
 }
 
-fn own_aggregate(
-    function: &mut Arc<AggregateUDF>,
-    session: &SessionState,
-    codec: &dyn LogicalExtensionCodec,
+/// Puts an own function in place of one that is encoded without a text.
+fn put<T>(
+    function: &mut Arc<T>,
+    own: Option<&Arc<T>>,
+    encode: impl FnOnce(&T, &mut Vec<u8>) -> Result<()>,
 ) -> Result<bool> {
-    if !function.inner().is::<ForeignAggregateUDF>() {
-        return Ok(false);
-    }
     let mut text = Vec::new();
-    codec.try_encode_udaf(function, &mut text)?;
-    let own = session.aggregate_functions().get(function.name());
-    Ok(put(function, own, &text))
-}
-
-/// Puts an own function in place of one that has no text.
-fn put<T>(function: &mut Arc<T>, own: Option<&Arc<T>>, text: &[u8]) -> bool {
-    match own.filter(|_| text.is_empty()) {
-        Some(own) => {
-            *function = Arc::clone(own);
-            true
-        }
-        None => false,
-    }
+    encode(function, &mut text)?;
+    let Some(own) = own.filter(|_| text.is_empty()) else {
+        return Ok(false);
+    };
+    *function = Arc::clone(own);
+    Ok(true)
 }

@@ -23,6 +23,7 @@ use datafusion_ffi::proto::physical_extension_codec::FFI_PhysicalExtensionCodec;
 use datafusion_ffi::query_planner::{FFI_QueryPlanner, ForeignQueryPlanner};
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use parking_lot::RwLock;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
@@ -32,8 +33,8 @@ pub struct Extension(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Settings `corun.*`, in the order they were made.
-    settings: RwLock<Vec<(String, String)>>,
+    /// Settings `corun.*` by name.
+    settings: RwLock<BTreeMap<String, String>>,
     /// Sessions made from it share what their statements make.
     session: SessionState,
     plans: Arc<Plans>,
@@ -69,7 +70,7 @@ impl Extension {
         let mut config = SessionConfig::new();
         config.options_mut().extensions.insert(CorunOptions::default());
         config.options_mut().set(name, value)?;
-        self.0.settings.write().push((name.to_owned(), value.to_owned()));
+        self.0.settings.write().insert(name.to_owned(), value.to_owned());
         Ok(())
     }
 

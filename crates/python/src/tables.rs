@@ -92,10 +92,9 @@ impl TableProvider for Guest {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = match understood(session) {
-            Some(state) => self.0.scan(&state, projection, filters, limit).await?,
-            None => self.0.scan(session, projection, filters, limit).await?,
-        };
+        let own = understood(session);
+        let session = own.as_ref().map_or(session, |own| own as &dyn Session);
+        let plan = self.0.scan(session, projection, filters, limit).await?;
         Ok(Arc::new(GuestExec(plan)))
     }
 }

@@ -1,5 +1,7 @@
 //! The program `corun-sql` from outside.
 
+#[path = "../../../distributed/tests/authority/mod.rs"]
+mod authority;
 mod manifests;
 #[path = "../../../corun/tests/program/mod.rs"]
 mod program;

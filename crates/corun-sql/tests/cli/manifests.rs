@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::authority::Authority;
 use crate::program::{corun, corun_in};
 use crate::workers::Worker;
 
@@ -46,7 +45,7 @@ fn packaged(file: &str) -> String {
     fs::read_to_string(path).expect(file)
 }
 
-/// What containers would have mounted: `data` with a table, `certificates` for hosts of these names.
+/// What containers would have mounted: `data` with a table, `certificates` under these names, all for this machine.
 fn mounted(names: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["data", "certificates"] {
@@ -56,31 +55,18 @@ fn mounted(names: &[&str]) -> tempfile::TempDir {
     let run = corun_in(folder.path(), &["sql", "--tpch", "0.01", "-c", copy], "");
     assert_eq!(run.code, 0, "{run:?}");
 
-    let mut params = CertificateParams::default();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let key = KeyPair::generate().expect("a key");
-    let issuer = CertifiedIssuer::self_signed(params, key).expect("an authority");
-    let write = |file: &str, text: &str| {
-        let path = folder.path().join("certificates").join(file);
-        fs::write(&path, text).expect("written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("permissions");
+    let authority = tempfile::tempdir().expect("a folder");
+    let files = Authority::new(authority.path(), "ours").files("localhost");
+    let put = |from: &Path, name: &str| {
+        fs::copy(from, folder.path().join("certificates").join(name)).expect("copied");
     };
-    for authority in ["ca.pem", "ca.crt"] {
-        write(authority, &issuer.pem());
-    }
     for name in names {
-        let hosts = vec![(*name).to_owned(), "localhost".to_owned(), "127.0.0.1".to_owned()];
-        let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(hosts).expect("names");
-        let certificate = params.signed_by(&key, &issuer).expect("signed").pem();
-        for (file, text) in [
-            ("pem", &certificate),
-            ("crt", &certificate),
-            ("key", &key.serialize_pem()),
-        ] {
-            write(&format!("{name}.{file}"), text);
-        }
+        put(&files.certificate, &format!("{name}.pem"));
+        put(&files.certificate, &format!("{name}.crt"));
+        put(&files.key, &format!("{name}.key"));
     }
+    put(&files.authority, "ca.pem");
+    put(&files.authority, "ca.crt");
     folder
 }
 

@@ -60,7 +60,7 @@ fn contexts(session: &Bound<'_, PyAny>) -> PyResult<FFI_TaskContextProvider> {
 #[pyclass(frozen, name = "Extension", module = "datafusion_corun")]
 struct PyExtension {
     extension: Extension,
-    /// The planners of sessions: before it was installed, and since.
+    /// The planners of the session that it was installed in last: before, and since.
     planners: Mutex<Option<(Py<PyAny>, Py<PyCapsule>)>>,
 }
 

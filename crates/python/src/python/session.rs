@@ -3,13 +3,12 @@
 use super::rows::{Rows, batches_of};
 use super::{failed, wait, wait_and_tell};
 use async_trait::async_trait;
-use corun_datafusion::{Engine, EngineError, EngineOptions, QueryOutput};
+use corun_datafusion::{Engine, EngineOptions};
 use datafusion::catalog::Session as Planning;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
-use futures::StreamExt;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -67,13 +66,13 @@ impl Session {
     #[pyo3(signature = (statement, *, progress = None))]
     fn sql(&self, py: Python<'_>, statement: &str, progress: Option<&Bound<'_, PyAny>>) -> PyResult<Rows> {
         let planned = Slot::default();
-        let rows = PLANNED.scope(Arc::clone(&planned), rows(&self.0, statement));
+        let rows = PLANNED.scope(Arc::clone(&planned), self.0.query(statement));
         let progress = progress.map(|progress| progress.clone().unbind());
         let tell = |py: Python<'_>| {
-            let part = planned.lock().as_ref().and_then(part_read);
-            match (&progress, part) {
-                (Some(progress), Some(part)) => progress.call1(py, (part,)).map(drop),
-                _ => Ok(()),
+            let Some(progress) = &progress else { return Ok(()) };
+            match planned.lock().as_ref().and_then(part_read) {
+                Some(part) => progress.call1(py, (part,)).map(drop),
+                None => Ok(()),
             }
         };
         let output = wait_and_tell(py, rows, tell)?.map_err(failed)?;
@@ -88,15 +87,6 @@ impl Session {
     fn explain(&self, py: Python<'_>, query: &str, analyze: bool) -> PyResult<String> {
         wait(py, self.0.explain(query, analyze))?.map_err(failed)
     }
-}
-
-async fn rows(engine: &Engine, statement: &str) -> Result<QueryOutput, EngineError> {
-    let (schema, mut stream) = engine.stream(statement).await?;
-    let mut batches = Vec::new();
-    while let Some(batch) = stream.next().await {
-        batches.push(batch?);
-    }
-    Ok(QueryOutput { schema, batches })
 }
 
 /// The part of their rows that a plan's leaves have given; `None` where nobody knows how many they have.

@@ -33,7 +33,7 @@ use crate::peers::sql::{self, System};
 use crate::query::{run_query, runtime, side};
 use costs::Costs;
 use engines::Engines;
-use means::{emit_means, of_query, recorded_ratios};
+use means::{emit_means, is_complete, of_query, recorded_ratios};
 use pass::Pass;
 use streams::{Dashboard, Streams};
 
@@ -306,7 +306,7 @@ fn run_pass(
         runner.cases_are_finished();
     }
     emit_means(pass, &gains, runner);
-    Ok(gains.iter().filter(|gain| gain.versus == DATAFUSION).count() == workload.queries.len())
+    Ok(is_complete(pass, &gains, DATAFUSION))
 }
 
 fn fingerprint(output: &QueryOutput, order_by: &[&str]) -> String {

@@ -38,15 +38,17 @@ pub(super) fn emit(
         .map(|query| (pass.workload.sql)(pass.scale_factor, query));
     let texts: Vec<String> = texts.collect::<Result<_, _>>()?;
     let runtime = runtime(pass.partitions)?;
+    let (processes, case) = (workers.processes(), pass.case("all"));
+    let (suite, parameters) = (pass.workload.suite.name(), pass.parameters("all"));
     let count = texts.len() as f64;
     let round = |engine: &Engine| -> Result<[f64; 4], BenchError> {
-        let before = read(&workers.processes())?;
+        let before = read(&processes)?;
         let begun = Instant::now();
         for sql in &texts {
             run_query(&runtime, engine, sql)?;
         }
         let elapsed = begun.elapsed().as_secs_f64();
-        let after = read(&workers.processes())?;
+        let after = read(&processes)?;
         let used = |of: usize| (after[of] - before[of]) / count;
         Ok([
             count / elapsed,
@@ -62,9 +64,7 @@ pub(super) fn emit(
             rounds.push(round(engine)?);
         }
     }
-    let started = workers.processes().len();
-    if started > 1 && rounds.iter().flatten().all(|round| round[2] == 0.0) {
-        let (suite, case) = (pass.workload.suite.name(), pass.case("all"));
+    if processes.len() > 1 && rounds.iter().flatten().all(|round| round[2] == 0.0) {
         runner.fail(format!("{suite} {case}: nothing was sent to the workers"));
     }
     let metrics = [
@@ -73,20 +73,19 @@ pub(super) fn emit(
         ("coordinator_cpu_ms", "ms"),
         ("exchanged_bytes", "bytes"),
     ];
-    let case = pass.case("all");
     let costs = sides.map(|(name, _)| {
         let rounds = &rounds[usize::from(name != CORUN)];
         let medians = std::array::from_fn(|of| {
             let values: Vec<f64> = rounds.iter().map(|round| round[of]).collect();
             let spread = Spread::of(&values)?;
             let (metric, unit) = metrics[of];
-            let row = Row::measured(pass.workload.suite.name(), &case, metric, unit, spread, true);
-            runner.emit(row.with("engine", name).with_all(&pass.parameters("all")));
+            let row = Row::measured(suite, &case, metric, unit, spread, true);
+            runner.emit(row.with("engine", name).with_all(&parameters));
             Some(spread.median)
         });
         let [_, workers_cpu_ms, coordinator_cpu_ms, exchanged_bytes] = medians.map(Option::unwrap_or_default);
         let point = Point {
-            workers: started as f64,
+            workers: processes.len() as f64,
             workers_cpu_ms,
             coordinator_cpu_ms,
             exchanged_bytes,

@@ -8,7 +8,7 @@ use lab_core::suite::Common;
 
 /// How many times as fast as some side corun ran a query.
 pub(super) struct Gain<'q> {
-    pub(super) versus: String,
+    versus: String,
     query: &'q str,
     ratio: f64,
 }
@@ -27,16 +27,21 @@ pub(super) fn recorded_ratios(common: &Common, case: &str) -> Vec<(String, f64)>
         .collect()
 }
 
+/// Whether each query of a pass has a ratio to a side.
+pub(super) fn is_complete(pass: &Pass<'_>, gains: &[Gain<'_>], versus: &str) -> bool {
+    gains.iter().filter(|gain| gain.versus == versus).count() == pass.workload.queries.len()
+}
+
 /// Rows `geomean_all` and `geomean_join_heavy`, against each side: smallest, geometric mean (as `median`) and largest ratio.
 ///
 /// Only for complete passes: the mean of a selection says nothing about the workload.
 pub(super) fn emit_means(pass: &Pass<'_>, gains: &[Gain<'_>], runner: &mut Runner<'_>) {
     let peers = pass.workload.peers.iter().map(|peer| peer.name);
     for versus in [DATAFUSION, SORT_MERGE].into_iter().chain(peers) {
-        let gains: Vec<&Gain<'_>> = gains.iter().filter(|gain| gain.versus == versus).collect();
-        if gains.len() != pass.workload.queries.len() {
+        if !is_complete(pass, gains, versus) {
             continue;
         }
+        let gains: Vec<&Gain<'_>> = gains.iter().filter(|gain| gain.versus == versus).collect();
         let is_heavy = |gain: &&&Gain<'_>| pass.workload.join_heavy.contains(&gain.query);
         let all: Vec<f64> = gains.iter().map(|gain| gain.ratio).collect();
         let joins: Vec<f64> = gains.iter().filter(is_heavy).map(|gain| gain.ratio).collect();
