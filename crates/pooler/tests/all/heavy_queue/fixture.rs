@@ -8,7 +8,7 @@ use crate::common::message::{code, query};
 use crate::common::postgres::Postgres;
 use crate::common::raw::{Login, Raw, Row};
 use crate::common::target::{Mode, Pooling};
-use crate::common::wait::wait;
+use crate::common::wait::{wait, wait_for};
 
 /// `gate` is what a test locks to hold queries up; `fact` joins `dim` by a hash table, or its index.
 const TABLES: &str = "create table gate (g int);
@@ -123,12 +123,19 @@ impl QueueFixture {
         });
     }
 
+    /// Waits until every client has left its server. Until the code of a new database is known, a client stays on its server for what it
+    /// may have left there, and what it sends next runs there past the queue.
+    pub fn wait_for_idle(&self) {
+        wait_for(Vec::<Row>::new(), || self.active());
+    }
+
     /// The plans of these queries are known from now on.
     pub fn known(&self, client: &mut Raw, queries: &[String]) {
         for query in queries {
             client.rows(query);
         }
         self.wait_for_queue(0, 0);
+        self.wait_for_idle();
     }
 
     /// A client that runs a query of which everybody waits for the lock of the answer, and one that waits in the queue for it.

@@ -62,6 +62,7 @@ fn with_lock(fixture: &QueueFixture, client: &mut Raw, sql: &str) -> String {
     let mut other = fixture.direct();
     other.rows("begin");
     other.rows("lock table fact in access exclusive mode");
+    fixture.wait_for_idle();
     client.send_query(sql);
     fixture.wait_for_queue(0, 1);
     let form = fixture.queue()[0]["form"].clone();
@@ -136,6 +137,7 @@ fn cancelled_and_left_in_the_middle() {
     let mut gate = fixture.direct();
     gate.rows("begin");
     gate.rows("lock table fact in access exclusive mode");
+    fixture.wait_for_idle();
     ours.send_query(&sql);
     fixture.wait_for_queue(0, 1);
     fixture.wait_for_lock();

@@ -210,7 +210,7 @@ fn a_cancelled_question_is_asked_again() {
     let told = error(&client.until_ready());
     assert_eq!(told, "57014 canceling statement due to user request");
     drop(gate);
-    client.rows(&held(3));
+    fixture.known(&mut client, &[held(3)]);
     let gate = fixture.lock();
     client.send_query(&held(3));
     fixture.wait_for_queue(0, 1);
@@ -233,6 +233,7 @@ fn who_waits_for_what_does_not_end_goes_on_without() {
         said.contains("queues as").then_some(()).ok_or(said)
     });
     fixture.wait_for_queue(0, 0);
+    fixture.wait_for_idle();
     let mut gate = fixture.lock();
     clients[0].send_query(&text(1));
     fixture.wait_for_queue(0, 1);
