@@ -123,10 +123,20 @@ impl QueueFixture {
         });
     }
 
-    /// Waits until every client has left its server. Until the code of a new database is known, a client stays on its server for what it
-    /// may have left there, and what it sends next runs there past the queue.
+    /// Waits until every client has left its server, but those within a transaction. Until the code of a new database is known, a client
+    /// stays on its server for what it may have left there, and what it sends next runs there past the queue.
     pub fn wait_for_idle(&self) {
-        wait_for(Vec::<Row>::new(), || self.active());
+        wait_for(Vec::<Row>::new(), || {
+            let mut active = self.active();
+            let text = "select pid from pg_stat_activity where state like 'idle in transaction%'";
+            let kept = self.sql(text);
+            active.retain(|row| {
+                !kept
+                    .iter()
+                    .any(|kept| kept[0].as_ref() == Some(&row["remote_pid"]))
+            });
+            active
+        });
     }
 
     /// The plans of these queries are known from now on.
