@@ -8,7 +8,6 @@ FOLDER of tables has a Parquet file or a folder of them for each table, FOLDER o
 
 import argparse
 import json
-import math
 import pathlib
 import random
 import statistics
@@ -51,8 +50,15 @@ def main():
     }
     order = random.Random(1)
     wrong, gains = 0, {"corun": [], "datafusion_again": []}
+
+    def emit(query, metric, unit, values, right, **more):
+        case = f"{query}_sf{given.scale}_p{given.partitions}_python"
+        spread = {"n": len(values), "min": min(values), "median": statistics.median(values), "max": max(values)}
+        row = {"suite": given.suite, "case": case, "metric": metric, "unit": unit, **spread}
+        row |= {"answer_ok": right, "label": "measured", "query": query, "scale_factor": float(given.scale), "partitions": given.partitions}
+        print(json.dumps(row | more), flush=True)
+
     for path in sorted(given.queries.glob("*.sql")):
-        case = f"{path.stem}_sf{given.scale}_p{given.partitions}_python"
         times, answers = {name: [] for name in sides}, {}
         # The first round warms up.
         for turn in range(given.rounds + 1):
@@ -68,21 +74,18 @@ def main():
         right = all(rows == answers["datafusion"] for rows in answers.values())
         wrong += not right
 
-        def emit(metric, unit, values, **more):
-            spread = {"n": len(values), "min": min(values), "median": statistics.median(values), "max": max(values)}
-            row = {"suite": given.suite, "case": case, "metric": metric, "unit": unit, **spread}
-            print(json.dumps({**row, "answer_ok": right, "label": "measured", **more}), flush=True)
-
         for name, milliseconds in times.items():
-            emit("ms", "ms", milliseconds, engine=name)
+            emit(path.stem, "ms", "ms", milliseconds, right, engine=name)
         for subject, baseline in [("corun", "datafusion"), ("datafusion_again", "datafusion")]:
             ratios = [theirs / ours for ours, theirs in zip(times[subject], times[baseline])]
-            control = {} if subject == "corun" else {"control": True}
-            emit("ratio", "x", ratios, engine=subject, versus=baseline, **control)
+            control = {} if subject == "corun" else {"control": "a/a"}
+            emit(path.stem, "ratio", "x", ratios, right, engine=subject, versus=baseline, **control)
             gains[subject].append(statistics.median(ratios))
     for name, ratios in gains.items():
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        mean = statistics.geometric_mean(ratios)
         print(f"{name} against datafusion: geometric mean {mean:.3f} of {len(ratios)}, {min(ratios):.3f} to {max(ratios):.3f}", file=sys.stderr)
+    mean = {"median": statistics.geometric_mean(gains["corun"]), "median_is": "geometric mean over queries"}
+    emit("geomean_all", "ratio", "x", gains["corun"], wrong == 0, engine="corun", versus="datafusion", **mean)
     sys.exit(wrong > 0)
 
 

@@ -97,7 +97,7 @@ pub fn install_for_plans_that_travel(builder: SessionStateBuilder) -> SessionSta
     let mut builder = install_decisions(
         builder,
         [
-            Arc::new(sides::SmallerBuildSide::new()) as Rule,
+            Arc::new(sides::SmallerBuildSide::of_plans_that_travel()) as Rule,
             Arc::new(aggregate::AggregateInSteps::of_grouping_sets()),
         ],
     );

@@ -25,12 +25,20 @@ use std::sync::Arc;
 
 /// Swaps the inputs of hash joins that would build on the far larger one.
 #[derive(Debug, Default)]
-pub struct SmallerBuildSide {}
+pub struct SmallerBuildSide {
+    travels: bool,
+}
 
 impl SmallerBuildSide {
-    /// The rule; it has no state.
+    /// The rule for one process.
     pub fn new() -> Self {
-        SmallerBuildSide {}
+        SmallerBuildSide::default()
+    }
+
+    /// The rule for plans that are cut into stages. A build side that is not divided is sent to every worker there, so it has to be small whatever
+    /// its filters leave.
+    pub fn of_plans_that_travel() -> Self {
+        SmallerBuildSide { travels: true }
     }
 }
 
@@ -53,7 +61,11 @@ impl PhysicalOptimizerRule for SmallerBuildSide {
             }
             match (estimate(join.left()), estimate(join.right())) {
                 (Some(build), Some(probe)) if swap_pays(build, probe) => {
-                    Ok(Transformed::yes(join.swap_inputs(mode(probe.rows, config))?))
+                    let rows = match self.travels {
+                        true => probe.unfiltered_rows,
+                        false => probe.rows,
+                    };
+                    Ok(Transformed::yes(join.swap_inputs(mode(rows, config))?))
                 }
                 _ => Ok(Transformed::no(node)),
             }

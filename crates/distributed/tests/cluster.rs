@@ -36,20 +36,24 @@ async fn connect(workers: &[SocketAddr], tls: Option<Tls>) -> Result<Cluster, En
     Cluster::connect(addresses.collect::<Result<_, _>>()?, tls).await
 }
 
+/// Writes four files of so many rows each.
+async fn write(engine: &Engine, folder: &Path, rows: u32) {
+    for file in 0..4 {
+        let path = folder.join(format!("{file}.parquet"));
+        let (first, last) = (file * rows, (file + 1) * rows - 1);
+        let columns = "value as n, value % 100 as few, cast(value as varchar) as text";
+        let copy = format!(
+            "copy (select {columns} from generate_series({first}, {last})) to '{}'",
+            path.display()
+        );
+        engine.query(&copy).await.expect("written");
+    }
+}
+
 /// An engine over 200,000 rows in 4 files, whose stages are as small as can be.
 async fn engine(cluster: &Cluster, folder: &Path) -> Engine {
     let writer = Engine::new(&EngineOptions::default()).expect("an engine");
-    for file in 0..4 {
-        let path = folder.join(format!("rows/{file}.parquet"));
-        let rows = "select value as n, value % 100 as few, cast(value as varchar) as text";
-        let first = file * 50_000;
-        let copy = format!(
-            "copy ({rows} from generate_series({first}, {})) to '{}'",
-            first + 49_999,
-            path.display()
-        );
-        writer.query(&copy).await.expect("written");
-    }
+    write(&writer, &folder.join("rows"), 50_000).await;
     let engine = cluster
         .engine(&EngineOptions {
             partitions: 2,
@@ -134,6 +138,30 @@ async fn windows_by_constants_are_right() {
             "{window}: {answer}"
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_filters_may_leave_whole_is_not_sent_to_every_worker() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine_on_two(folder.path()).await;
+    write(&engine, &folder.path().join("more"), 300_000).await;
+    engine
+        .register_path("more", &folder.path().join("more"))
+        .await
+        .expect("a table");
+    for set in ["_rows = 20000", " = 1000"] {
+        let set = format!("set datafusion.optimizer.hash_join_single_partition_threshold{set}");
+        engine.query(&set).await.expect("set");
+    }
+    // Conditions that leave all: the smaller side, as far as anybody can tell before.
+    let query = "select count(*) from rows a join more b on a.n = b.n \
+                 where b.text <> 'x' and length(b.text) < 100 and b.few + 1 < 200 and b.n + b.few >= 0";
+    let plan = text(&engine.query(&format!("explain {query}")).await.expect("a plan"));
+    assert!(
+        plan.contains("mode=Partitioned") && !plan.contains("CollectLeft"),
+        "{plan}"
+    );
+    assert!(text(&engine.query(query).await.expect("rows")).contains("200000"));
 }
 
 const JOIN: &str = "select count(*), sum(a.n) from rows a join rows b on a.n = b.n where b.few < 50";

@@ -2,11 +2,14 @@
 
 use crate::codec::Plans;
 use crate::functions;
-use crate::root::CorunPlanExec;
+use crate::root::{CorunPlanExec, Runs};
 use crate::tables::Tables;
 use crate::threads;
 use async_trait::async_trait;
-use corun_datafusion::{CorunOptions, JoinChoice, memory_limited};
+use corun_datafusion::{
+    Coordinator, CoordinatorOptions, CorunOptions, EngineError, JoinChoice, memory_limited,
+    set_for_memory_limit,
+};
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DataFusionError, exec_datafusion_err, exec_err};
@@ -16,7 +19,7 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{LogicalPlan, PlanType, StringifiedPlan, ToStringifiedPlan};
 use datafusion::physical_plan::explain::ExplainExec;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
-use datafusion::prelude::SessionConfig;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_ffi::execution::FFI_TaskContextProvider;
 use datafusion_ffi::proto::logical_extension_codec::FFI_LogicalExtensionCodec;
 use datafusion_ffi::proto::physical_extension_codec::FFI_PhysicalExtensionCodec;
@@ -37,25 +40,36 @@ struct Shared {
     settings: RwLock<BTreeMap<String, String>>,
     /// Sessions made from it share what their statements make.
     session: SessionState,
+    memory_limited: bool,
+    coordinator: Option<Coordinator>,
     plans: Arc<Plans>,
     tables: Arc<Tables>,
     threads: Handle,
 }
 
 impl Extension {
-    /// Operators with at most so many bytes together; `None`: unlimited.
+    /// Operators with at most so many bytes together; `None`: unlimited. `coordinated`: queries that run at a time get cores of their own, beside
+    /// those that harm them least in the last-level cache.
     ///
     /// # Errors
     /// No threads, or no folder for what does not fit into memory.
-    pub fn new(memory_limit_bytes: Option<usize>) -> Result<Extension> {
-        let memory = memory_limited(memory_limit_bytes)
-            .map_err(|error| exec_datafusion_err!("corun cannot start: {error}"))?;
+    pub fn new(memory_limit_bytes: Option<usize>, coordinated: bool) -> Result<Extension> {
+        let cannot = |error: EngineError| exec_datafusion_err!("corun cannot start: {error}");
+        let memory = memory_limited(memory_limit_bytes).map_err(cannot)?;
         let builder = SessionStateBuilder::new()
             .with_default_features()
             .with_runtime_env(memory);
+        let session = corun_datafusion::install(builder).build();
+        let context = SessionContext::new_with_state(session.clone());
+        let coordinator = coordinated.then(|| {
+            let options = CoordinatorOptions::for_machine(&corun_topology::discover(), None)?;
+            Coordinator::around(&context, options)
+        });
         Ok(Extension(Arc::new(Shared {
             settings: RwLock::default(),
-            session: corun_datafusion::install(builder).build(),
+            session,
+            memory_limited: memory_limit_bytes.is_some(),
+            coordinator: coordinator.transpose().map_err(cannot)?,
             plans: Arc::new(Plans::new()),
             tables: Arc::new(Tables::new()),
             threads: threads::handle()?,
@@ -115,15 +129,19 @@ impl QueryPlanner for Planner {
         statement: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if let Some(plan) = self.plan(statement, session).await? {
-            return Ok(plan);
-        }
+        let why = match self.plan(statement, session).await? {
+            Planned::Here(plan) => return Ok(plan),
+            Planned::There(why) => why,
+        };
         let LogicalPlan::Explain(explain) = statement else {
             return self.fallback.create_physical_plan(statement, session).await;
         };
         // The other library would take the statement for one that was not optimised, and show no plan.
         let plan = self.fallback.create_physical_plan(&explain.plan, session).await?;
-        let shown = displayable(plan.as_ref()).indent(explain.verbose).to_string();
+        let mut shown = why.map_or_else(String::new, |why| {
+            format!("datafusion's own plan, since corun has none: {why}\n")
+        });
+        shown.push_str(&displayable(plan.as_ref()).indent(explain.verbose).to_string());
         let lines = vec![
             explain.plan.to_stringified(PlanType::FinalLogicalPlan),
             StringifiedPlan::new(PlanType::FinalPhysicalPlan, shown),
@@ -133,13 +151,17 @@ impl QueryPlanner for Planner {
     }
 }
 
+/// Who plans a statement.
+enum Planned {
+    /// This library.
+    Here(Arc<dyn ExecutionPlan>),
+    /// The other one, and why, unless the user wants that.
+    There(Option<DataFusionError>),
+}
+
 impl Planner {
-    /// The plan of this library; `None` where the other one has to plan.
-    async fn plan(
-        &self,
-        statement: &LogicalPlan,
-        session: &dyn Session,
-    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    /// The plan of this library, if it has one.
+    async fn plan(&self, statement: &LogicalPlan, session: &dyn Session) -> Result<Planned> {
         let own = self.session(session)?;
         if statement.exists(|node| Ok(matches!(node, LogicalPlan::Dml(_))))? {
             return exec_err!(
@@ -147,18 +169,27 @@ impl Planner {
             );
         }
         if CorunOptions::of(own.config_options()).join == JoinChoice::Off {
-            return Ok(None);
+            return Ok(Planned::There(None));
         }
         let statement = explained(functions::own(statement.clone(), &own, self.codec.as_ref())?);
+        let coordinator = self.shared.coordinator.clone();
         // Files are looked for on threads of this library: the other one's are not known here.
         let planned = self.shared.threads.spawn(async move {
             let plan = own.query_planner().create_physical_plan(&statement, &own).await?;
-            Ok::<_, DataFusionError>(CorunPlanExec::new(plan, own.task_ctx()))
+            let runs = match coordinator.filter(|_| is_query(&statement)) {
+                None => Runs::AtOnce(own.task_ctx()),
+                Some(coordinator) => Runs::Coordinated {
+                    coordinator,
+                    context: SessionContext::new_with_state(own),
+                    statement: Box::new(statement),
+                },
+            };
+            Ok::<_, DataFusionError>(CorunPlanExec::new(plan, runs))
         });
         Ok(match planned.await {
-            Ok(Ok(plan)) => Some(Arc::new(plan)),
+            Ok(Ok(plan)) => Planned::Here(Arc::new(plan)),
             // A store of files, a table or a function that only the other library knows; if it is something else, that one says so.
-            Ok(Err(_)) => None,
+            Ok(Err(why)) => Planned::There(Some(why)),
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         })
     }
@@ -174,11 +205,23 @@ impl Planner {
         for (name, value) in self.shared.settings.read().iter() {
             options.set(name, value)?;
         }
+        if self.shared.memory_limited {
+            set_for_memory_limit(&mut config)?;
+        }
         let base = self.shared.session.clone();
         Ok(SessionStateBuilder::new_from_existing(base)
             .with_config(config)
             .build())
     }
+}
+
+/// Whether a statement only asks for rows.
+fn is_query(statement: &LogicalPlan) -> bool {
+    use LogicalPlan::{Analyze, Copy, Ddl, DescribeTable, Dml, Explain, Statement};
+    !matches!(
+        statement,
+        Analyze(_) | Copy(_) | Ddl(_) | DescribeTable(_) | Dml(_) | Explain(_) | Statement(_)
+    )
 }
 
 /// A statement as its session left it: where it explains a plan, that this one is optimised is lost on the way.

@@ -8,7 +8,7 @@ use corun_python::{CorunPlanExec, Extension};
 use datafusion::catalog::MemTable;
 use datafusion::execution::TaskContextProvider;
 use datafusion::execution::context::QueryPlanner;
-use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, collect, displayable};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use datafusion_ffi::execution::FFI_TaskContextProvider;
 use datafusion_ffi::query_planner::{FFI_QueryPlanner, ForeignQueryPlanner};
@@ -79,8 +79,32 @@ fn shown(plan: &Arc<dyn ExecutionPlan>) -> String {
 const JOIN: &str = "select count(*), sum(a.k) from a join b on a.k = b.k";
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_runs_queries_and_nothing_else() {
+    let extension = Extension::new(None, true).expect("an extension");
+    let host = Host::new(&extension);
+    for (name, keys) in [("a", 0..1000), ("b", 0..100)] {
+        host.context.register_table(name, table(keys)).expect("a table");
+    }
+    let plan = host.plan(JOIN).await.expect("a plan");
+    assert_eq!(plan.output_partitioning().partition_count(), 1);
+    let answers = futures::future::join_all((0..8).map(|_| host.rows(JOIN))).await;
+    for answer in answers {
+        assert!(answer.contains("100,") && answer.contains("4950,"), "{answer}");
+    }
+    let explained = host.rows(&format!("explain {JOIN}")).await;
+    assert!(explained.contains("CorunJoinExec"), "{explained}");
+    let plan = host
+        .plan("select a.k / (b.k - b.k) from a join b on a.k = b.k")
+        .await
+        .expect("a plan");
+    let error = collect(plan, host.context.task_ctx()).await;
+    let error = error.expect_err("a division by zero").to_string();
+    assert!(error.to_lowercase().contains("divide by zero"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn statements_are_planned_with_coruns_operators() {
-    let extension = Extension::new(None).expect("an extension");
+    let extension = Extension::new(None, false).expect("an extension");
     let host = Host::new(&extension);
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("a.parquet");
@@ -126,7 +150,7 @@ async fn statements_are_planned_with_coruns_operators() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_corun_the_planner_before_it_plans() {
-    let extension = Extension::new(Some(64 << 20)).expect("an extension");
+    let extension = Extension::new(Some(64 << 20), false).expect("an extension");
     let host = Host::new(&extension);
     host.context.register_table("a", table(0..10)).expect("a table");
     host.context.register_table("b", table(5..20)).expect("a table");

@@ -6,6 +6,7 @@ import threading
 import pyarrow as pa
 import pytest
 from datafusion import SessionConfig, SessionContext, udaf, udf
+from datafusion.object_store import LocalFileSystem
 from datafusion.user_defined import Accumulator
 
 import datafusion_corun
@@ -192,6 +193,38 @@ def test_threads_share_a_session(ctx):
     for thread in threads:
         thread.join()
     assert answers == [[100000]] * 20
+
+
+def test_a_coordinator_lets_threads_run(files):
+    ctx = datafusion_corun.install(SessionContext(SessionConfig().with_target_partitions(2)), coordinator=True)
+    ctx.register_parquet("big", files)
+    assert "CorunJoinExec" in plan_of(ctx, JOIN)
+    assert rows_of(ctx, "select v, count(*) as n from big group by v order by v limit 2") == {"v": [0, 1], "n": [200, 200]}
+    with pytest.raises(Exception, match="(?i)divide by zero"):
+        ctx.sql("select k / (v - v) from big").collect()
+    next(iter(ctx.sql("select * from big").execute_stream()))
+    answers = []
+
+    def ask():
+        for _ in range(5):
+            answers.append(rows_of(ctx, JOIN)["count(*)"])
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [[100000]] * 20
+
+
+def test_explain_says_why_datafusion_plans(ctx, files):
+    ctx.register_object_store("there://", LocalFileSystem(prefix=str(files.parent)), "host")
+    ctx.register_parquet("far", f"there://host/{files.name}")
+    query = "select count(*) as n from far"
+    assert rows_of(ctx, query) == {"n": [200000]}
+    plan = plan_of(ctx, query)
+    assert "datafusion's own plan" in plan and "there://host" in plan, plan
+    assert "own plan" not in plan_of(ctx, JOIN)
 
 
 def test_what_is_no_session_is_told():

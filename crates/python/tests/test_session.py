@@ -35,6 +35,18 @@ def test_arrow_pandas_and_polars_in_and_out(session):
     assert sorted(session.tables) == ["again", "l", "p", "t"]
 
 
+def test_a_coordinator_tells_how_a_statement_ran(session):
+    assert session.sql("select 1").report is None
+    session = Session(partitions=2, coordinator=True)
+    session.register("t", pa.table({"k": list(range(1000))}))
+    rows = session.sql("select count(*) as n from t a join t b on a.k = b.k")
+    assert rows.arrow().to_pydict() == {"n": [1000]}
+    assert rows.report["waited_ms"] >= 0 and rows.report["ran_ms"] > 0
+    assert set(rows.report["cpus"]) <= os.sched_getaffinity(0)
+    with pytest.raises(Error, match="no_such"):
+        session.sql("select * from no_such")
+
+
 def test_files(session, tmp_path):
     session.sql(f"copy (select * from t) to '{tmp_path / 'out.parquet'}'")
     session.register("file", tmp_path / "out.parquet")

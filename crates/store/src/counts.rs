@@ -39,8 +39,10 @@ pub struct Stats {
     pub durable: Ts,
     /// Bytes of all row versions, about.
     pub row_bytes: u64,
-    /// Their limit; 0 for none.
-    pub row_bytes_max: u64,
+    /// Bytes of slots and indexes, about.
+    pub structure_bytes: u64,
+    /// The limit of both; 0 for none.
+    pub bytes_max: u64,
     /// Bytes of log on disk.
     pub log_bytes: u64,
     /// Open snapshots.

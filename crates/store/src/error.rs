@@ -70,7 +70,7 @@ pub enum StoreError {
     },
     /// The memory limit is reached.
     #[error(
-        "the store's rows would take more than its memory limit of {limit} bytes ({used} in use); delete rows, end old snapshots or raise memory_max"
+        "the store is at its memory limit of {limit} bytes ({used} in use); delete rows, end old snapshots or raise memory_max"
     )]
     MemoryFull {
         /// Bytes.

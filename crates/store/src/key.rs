@@ -86,6 +86,8 @@ pub(crate) struct KeyLayout {
     parts: Vec<Part>,
     /// Where every column goes, if all are integers without NULL that fit one word together: most indexes' keys are.
     one_word: Option<Vec<Piece>>,
+    /// Where the bytes are that are 0 for NULL.
+    null_bytes: Vec<usize>,
 }
 
 /// An integer's place in a key of one word.
@@ -193,11 +195,24 @@ impl KeyLayout {
             bytes: part_bytes(&columns[position]),
         };
         let parts: Vec<Part> = positions.iter().map(part).collect();
+        let (mut at, mut null_bytes) = (0, Vec::new());
+        for part in &parts {
+            null_bytes.extend(part.nullable.then_some(at));
+            at += part.bytes;
+        }
         KeyLayout {
             index: index.to_owned(),
             one_word: one_word(&parts),
+            null_bytes,
             parts,
         }
+    }
+
+    /// Whether one of the values is NULL: such a key equals no other, as in SQL.
+    #[inline]
+    pub(crate) fn has_null(&self, key: &Words) -> bool {
+        let byte = |at: &usize| key[at / 8].to_be_bytes()[at % 8];
+        self.null_bytes.iter().any(|at| byte(at) == 0)
     }
 
     /// Words its keys need: 1, 2, 4 or 8.

@@ -84,7 +84,7 @@ pub use operations::{OPERATIONS_MAX, STACK_BYTES_MIN, operation_name};
 pub use options::{Durability, OnDamage, OnProgress, Options, Progress};
 pub use row::{Layout, RowBuf, RowError, RowRef};
 pub use schema::{COLUMNS_MAX, ColumnDef, INDEXES_MAX, IndexDef, ROW_BYTES_MAX, SchemaError, TableDef};
-pub use session::Session;
+pub use session::{RUNS_MAX, Session};
 pub use slots::Rid;
 pub use snapshot::{ScanPlace, Snapshot, SnapshotScan};
 pub use store::Store;

@@ -40,7 +40,8 @@ pub struct Options {
     pub durability: Durability,
     /// Longest time an asynchronous commit is in memory only.
     pub flush_every: Duration,
-    /// Bytes all rows with their old versions may take; slots and indexes are not counted.
+    /// Bytes that all rows with their old versions, slots and indexes may take together before rows are refused that are new or become
+    /// longer; 0: no limit. Deletions and all other updates go on.
     pub memory_max: u64,
     /// Bytes of log on disk after which a checkpoint is made.
     pub checkpoint_log_bytes: u64,

@@ -179,7 +179,7 @@ impl Reading<'_> {
             ))
         })?;
         let version =
-            VersionPtr::new(None, None, Some(row)).ok_or(StoreError::OutOfMemory { bytes: row.len() })?;
+            VersionPtr::new(None, None, Some(row), 0).ok_or(StoreError::OutOfMemory { bytes: row.len() })?;
         version.commit(ts);
         if let Some(before) = slot.newest() {
             // SAFETY: this thread alone has the row, and nobody else knows its version.

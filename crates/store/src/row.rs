@@ -12,6 +12,7 @@
 //!
 //! What it is not: a version. Who wrote a row when is beside its bytes.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::schema::{ColumnDef, TableDef};
@@ -229,10 +230,18 @@ impl Layout {
 }
 
 /// A row that can be read. Columns are named by position.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct RowRef<'a> {
     layout: &'a Layout,
     bytes: &'a [u8],
+}
+
+impl fmt::Debug for RowRef<'_> {
+    /// The values of all columns.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = (0..self.columns()).map(|column| self.value(column));
+        f.debug_list().entries(values).finish()
+    }
 }
 
 impl<'a> RowRef<'a> {
@@ -368,10 +377,16 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
 }
 
 /// A row being made. It begins with NULL where that is possible, and with 0, empty or blanks elsewhere.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RowBuf {
     layout: Arc<Layout>,
     bytes: Vec<u8>,
+}
+
+impl fmt::Debug for RowBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.row().fmt(f)
+    }
 }
 
 impl RowBuf {

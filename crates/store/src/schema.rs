@@ -33,7 +33,7 @@ pub struct IndexDef {
     pub name: String,
     /// Names of its columns, the most significant first.
     pub columns: Vec<String>,
-    /// Whether no two rows may have the same values in all its columns. Unlike SQL's, its NULLs count as equal.
+    /// Whether no two rows may have the same values in all its columns. As in SQL, a NULL equals no other.
     pub unique: bool,
 }
 
@@ -190,7 +190,7 @@ impl TableDef {
         self
     }
 
-    /// Adds a unique index.
+    /// Adds a unique index; rows with a NULL in one of its columns may be many.
     #[must_use]
     pub fn unique(mut self, name: &str, columns: &[&str]) -> Self {
         self.indexes.push(IndexDef::new(name, columns, true));

@@ -6,6 +6,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::error::{Result, StoreError};
 use crate::garbage::{Clearing, Garbage};
@@ -16,12 +17,19 @@ use crate::memory::Share;
 use crate::options::Durability;
 use crate::park::Park;
 use crate::row::RowBuf;
-use crate::slots::Rid;
+use crate::slots::{Rid, Slot};
 use crate::store::StoreInner;
 use crate::table::Table;
 use crate::transaction::Transaction;
 use crate::ts::Ts;
 use crate::version::VersionPtr;
+
+/// How often [`Session::run`] runs a transaction at most.
+pub const RUNS_MAX: u32 = 100;
+
+/// What [`Session::run`] waits before the second run, and by how many of these at most before later ones; times one to seven. Unmeasured.
+const PAUSE: Duration = Duration::from_micros(20);
+const PAUSES_MAX: u32 = 32;
 
 /// How far a transaction may go in a table without further locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,6 +90,8 @@ pub(crate) struct State {
     /// Rows that were rolled back, to be given back after their locks.
     pub(crate) freed: Vec<(u32, Rid)>,
     pub(crate) redo: Vec<u8>,
+    /// Versions the session has made: the number of the next.
+    pub(crate) changes: u64,
     /// Bytes of all versions made, for the limit of a transaction.
     pub(crate) bytes: usize,
     /// Whether a row was changed more than once, so that what lies between was nobody's.
@@ -135,6 +145,7 @@ impl Session {
                 undone: Vec::new(),
                 freed: Vec::new(),
                 redo: Vec::new(),
+                changes: 0,
                 bytes: 0,
                 rewrites: false,
                 seen: Ts::ZERO,
@@ -172,6 +183,28 @@ impl Session {
         Ok(Transaction::new(self))
     }
 
+    /// Runs `work` in a transaction and commits it; again from its beginning where it had to give way to others, [`RUNS_MAX`] times in all.
+    ///
+    /// # Errors
+    /// What `work` returns in its last run, and what [`Transaction::commit`] does.
+    pub fn run<R>(&mut self, mut work: impl FnMut(&Transaction<'_>) -> Result<R>) -> Result<R> {
+        let mut runs = 0;
+        loop {
+            runs += 1;
+            let transaction = self.begin()?;
+            let answer = work(&transaction);
+            match answer.and_then(|value| transaction.commit().map(|_| value)) {
+                Err(error) if error.is_retryable() && runs < RUNS_MAX => {
+                    // Longer each time, and not as long as others: who meets at once meets again.
+                    let slot = self.state.get_mut().holder.slot();
+                    let pause = PAUSE * runs.min(PAUSES_MAX) * (1 + slot % 7);
+                    self.park.park(Some(Instant::now() + pause));
+                }
+                answer => return answer,
+            }
+        }
+    }
+
     /// Undoes a transaction that was neither ended nor dropped: [`std::mem::forget`] is safe.
     pub(crate) fn abandon(&mut self) {
         let state = self.state.get_mut();
@@ -207,6 +240,17 @@ impl State {
     pub(crate) fn table(&self, id: u32) -> &Table {
         let known = self.known[id as usize].as_ref();
         &known.expect("tables in use are known").table
+    }
+
+    /// What a row is now that is locked. Everything that a transaction finds out about rows passes here, that there is none too: where it is
+    /// durable, the commits that it knows of are, before anybody is told.
+    #[inline]
+    pub(crate) fn newest(&mut self, slot: &Slot) -> Option<VersionPtr> {
+        let version = slot.newest()?;
+        if let Some(ts) = version.committed() {
+            self.seen = self.seen.max(ts);
+        }
+        Some(version)
     }
 
     /// Lets go of all locks and forgets the transaction.

@@ -11,6 +11,7 @@
 //! Rids that are free again are kept in lists by worker, so that workers seldom meet; what a list has too many of goes through
 //! a pool to the others, since the worker that deletes may not be the one that inserts.
 
+use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
@@ -21,9 +22,16 @@ use parking_lot::Mutex;
 use crate::lock::LockWord;
 use crate::version::{Version, VersionPtr, as_raw};
 
-/// Names a row of a table, for as long as the row exists. Stays the same over restarts.
+/// Names a row of a table, for as long as the row exists. Stays the same over restarts. Once the row is deleted and no snapshot sees it any more,
+/// another row gets the number: beyond a transaction keep keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rid(pub u32);
+
+impl fmt::Display for Rid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// Slots of the first chunk.
 const FIRST_BITS: u32 = 10;
@@ -337,7 +345,7 @@ mod tests {
         slots
             .claim(Rid(130))
             .unwrap()
-            .set(VersionPtr::new(None, None, Some(b"row")));
+            .set(VersionPtr::new(None, None, Some(b"row"), 0));
         assert!(slots.claim(Rid(u32::MAX)).is_none());
         assert_eq!(slots.sweep(), 1);
         let taken: HashSet<u32> = (0..191).map(|_| slots.take(0).unwrap().0).collect();

@@ -21,6 +21,7 @@ use crate::garbage::Orphans;
 use crate::horizon::Horizon;
 use crate::image;
 use crate::index::IndexInner;
+use crate::key::Words;
 use crate::lock::{LockOptions, Locks};
 use crate::log::{Damage, Log, LogOptions};
 use crate::memory::Memory;
@@ -31,6 +32,7 @@ use crate::recovery;
 use crate::redo;
 use crate::schema::{IndexDef, TableDef};
 use crate::session::Session;
+use crate::slots::Rid;
 use crate::snapshot::Snapshot;
 use crate::storage::{Folder, Storage};
 use crate::table::{Table, TableInner};
@@ -127,6 +129,8 @@ impl Store {
     pub fn open_on(storage: Arc<dyn Storage>, options: Options) -> Result<Store> {
         teams::blocking(|| {
             options.check()?;
+            // A folder of somebody else's stays as it is, without a lock's file.
+            Manifest::read(&*storage)?;
             let owner = storage.lock().map_err(|source| {
                 if source.kind() == std::io::ErrorKind::WouldBlock {
                     StoreError::InUse {
@@ -447,7 +451,8 @@ impl Store {
                 },
             )
             .map_err(refused)?;
-            if let Some(twice) = entries.windows(2).find(|pair| unique && pair[0].0 == pair[1].0) {
+            let same = |pair: &&[(Words, Rid)]| pair[0].0 == pair[1].0 && !made.layout.has_null(&pair[0].0);
+            if let Some(twice) = entries.windows(2).find(|pair| unique && same(pair)) {
                 return Err(recovery::duplicate(table, &made, twice[0].1));
             }
             inner.append_definition(&redo::create_index(table.0.id, index))?;
@@ -512,8 +517,9 @@ impl Store {
         Stats {
             last: inner.log.last(),
             durable: inner.log.durable(),
-            row_bytes: inner.memory.used(),
-            row_bytes_max: inner.memory.limit(),
+            row_bytes: inner.memory.rows(),
+            structure_bytes: inner.memory.structures(),
+            bytes_max: inner.memory.limit(),
             log_bytes: inner.log.bytes(),
             snapshots: inner.horizon.open(),
             checkpoint_failure: inner.checkpointer.failed.lock().clone(),

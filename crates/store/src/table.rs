@@ -61,6 +61,8 @@ pub(crate) struct TableInner {
     pub(crate) rows: Counter,
     /// Bytes of all newest versions, about.
     pub(crate) row_bytes: Counter,
+    /// Bytes of slots and indexes that `memory` knows of.
+    measured: AtomicI64,
 }
 
 impl TableInner {
@@ -80,7 +82,17 @@ impl TableInner {
             dropped: AtomicBool::new(false),
             rows: Counter::new(workers),
             row_bytes: Counter::new(workers),
+            measured: AtomicI64::new(0),
         }
+    }
+
+    /// Tells the store what slots and indexes take now.
+    pub(crate) fn measure(&self) {
+        let indexes = self.indexes.iter().filter_map(OnceLock::get);
+        let indexes: usize = indexes.map(|index| index.tree.bytes()).sum();
+        let now = (self.slots.bytes() + indexes) as i64;
+        let before = self.measured.swap(now, Ordering::Relaxed);
+        self.memory.add_structures(now - before);
     }
 
     /// The indexes in use with their numbers, the primary key's first.
@@ -109,6 +121,7 @@ impl TableInner {
         for (number, place) in self.indexes.iter().enumerate() {
             if place.set(Arc::clone(&index)).is_ok() {
                 self.live.fetch_or(1 << number, Ordering::AcqRel);
+                self.measure();
                 return true;
             }
         }
@@ -152,6 +165,7 @@ impl Drop for TableInner {
     fn drop(&mut self) {
         let bytes = self.slots.free_versions();
         self.memory.add(-(bytes as i64));
+        self.memory.add_structures(-*self.measured.get_mut());
     }
 }
 

@@ -61,6 +61,9 @@ pub struct Transaction<'s> {
     only: PhantomData<&'s mut Session>,
 }
 
+/// A change that is never made: rows are read as they are now.
+const NOW: u64 = u64::MAX;
+
 /// Marks a point of a transaction to go back to.
 #[derive(Clone, Debug)]
 pub struct Savepoint {
@@ -182,7 +185,7 @@ impl<'s> Transaction<'s> {
         )
     }
 
-    /// Locks a row and reads it.
+    /// Locks a row and reads it, as it was before the transaction's own change `since`.
     #[inline]
     fn lock_and_read<'t>(
         &'t self,
@@ -191,6 +194,7 @@ impl<'s> Transaction<'s> {
         rid: Rid,
         lock: Lock,
         reach: Reach,
+        since: u64,
     ) -> Result<Option<RowRef<'t>>> {
         let Some(slot) = table.0.slots.find(rid) else {
             return Ok(None);
@@ -212,19 +216,21 @@ impl<'s> Transaction<'s> {
             }
         }
         ctx!();
-        let Some(version) = slot.newest() else {
+        let mut newest = state.newest(slot);
+        while let Some(version) = newest.filter(|version| version.is_made_since(since)) {
+            newest = version.previous();
+        }
+        let Some(version) = newest else {
             return Ok(None);
         };
-        if let Some(ts) = version.committed() {
-            state.seen = state.seen.max(ts);
-        }
         // SAFETY: the lock keeps all others from replacing the version before the transaction ends, and what the transaction
         // itself replaces is kept to its end; `'t` ends before it.
         let row = unsafe { version.row::<'t>() };
         Ok(row.map(|row| RowRef::new(&table.0.layout, row)))
     }
 
-    /// The row of a key of a unique index, locked shared; or none, and then nobody else can add one until the transaction ends.
+    /// The row of a key of a unique index, locked shared; or none, and then nobody else can add one until the transaction ends. Rows with a NULL
+    /// in the key may be several: the first of them.
     ///
     /// # Errors
     /// Values that are no key of the index, locks that are not granted, [`StoreError::NotUnique`].
@@ -313,7 +319,7 @@ impl<'s> Transaction<'s> {
     ) -> Result<Option<Found<'t>>> {
         // Nearly always the first entry is the row. Others are left of rows that had the key before.
         if let Some(rid) = first
-            && let Some(found) = self.read_entry(state, index, key, rid, lock, reach)?
+            && let Some(found) = self.read_entry(state, index, key, rid, lock, reach, NOW)?
         {
             return Ok(Some(found));
         }
@@ -324,7 +330,11 @@ impl<'s> Transaction<'s> {
         self.first_of(state, index, &range, Direction::Ascending, lock, reach)
     }
 
-    /// Reads the row of an entry; none if it has another key now, or none.
+    /// Reads the row of an entry as it was before the transaction's change `since`; none if it had another key, or was not there.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what an entry is read by, of which callers know different parts"
+    )]
     fn read_entry<'t>(
         &'t self,
         state: &mut State,
@@ -333,8 +343,9 @@ impl<'s> Transaction<'s> {
         rid: Rid,
         lock: Lock,
         reach: Reach,
+        since: u64,
     ) -> Result<Option<Found<'t>>> {
-        let row = self.lock_and_read(state, &index.table, rid, lock, reach)?;
+        let row = self.lock_and_read(state, &index.table, rid, lock, reach, since)?;
         ctx!();
         Ok(row
             .filter(|&row| index.inner.layout.of_row(row) == *key)
@@ -348,7 +359,7 @@ impl<'s> Transaction<'s> {
     pub fn get<'t>(&'t self, table: &'t Table, rid: Rid, lock: Lock) -> Result<Option<RowRef<'t>>> {
         self.operate(table.0.operations.get, |state| {
             let reach = self.reach_to_read(state, table, lock)?;
-            self.lock_and_read(state, table, rid, lock, reach)
+            self.lock_and_read(state, table, rid, lock, reach, NOW)
         })
     }
 
@@ -400,7 +411,7 @@ impl<'s> Transaction<'s> {
             ctx!();
             cursor.seek(&part, direction);
             while let Some((key, rid)) = cursor.next(&part, direction) {
-                if let Some(found) = self.read_entry(state, index, &key, rid, lock, reach)? {
+                if let Some(found) = self.read_entry(state, index, &key, rid, lock, reach, NOW)? {
                     return Ok(Some(found));
                 }
             }
@@ -420,7 +431,7 @@ impl<'s> Transaction<'s> {
     }
 
     /// The rows of a range of keys, in order. The whole range is locked against rows that others might add; rows are locked as
-    /// they are read.
+    /// they are read. They come as they were when the scan began: what the transaction itself changes meanwhile is not shown.
     ///
     /// # Errors
     /// Locks that are not granted.
@@ -431,13 +442,13 @@ impl<'s> Transaction<'s> {
         direction: Direction,
         lock: Lock,
     ) -> Result<Scan<'t, 's>> {
-        let reach = self.operate(SCAN, |state| {
+        let (reach, since) = self.operate(SCAN, |state| {
             let reach = self.reach_to_read(state, &index.table, lock)?;
             index.check()?;
             if reach < Reach::Read && !range.is_empty() {
                 state.holder.range(&index.inner.ranges, &range.low, &range.high)?;
             }
-            Ok(reach)
+            Ok((reach, state.changes))
         })?;
         let mut cursor = index.inner.tree.cursor();
         cursor.seek(range, direction);
@@ -448,6 +459,7 @@ impl<'s> Transaction<'s> {
             direction,
             lock,
             reach,
+            since,
             cursor,
         })
     }
@@ -503,6 +515,8 @@ pub struct Scan<'t, 's> {
     direction: Direction,
     lock: Lock,
     reach: Reach,
+    /// The transaction's change that would be next when it began.
+    since: u64,
     cursor: TreeCursor<'t>,
 }
 
@@ -523,8 +537,11 @@ impl<'t> Scan<'t, '_> {
                 let Some((key, rid)) = entry else {
                     return Ok(None);
                 };
+                let Scan {
+                    lock, reach, since, ..
+                } = *self;
                 self.transaction
-                    .read_entry(state, self.index, &key, rid, self.lock, self.reach)
+                    .read_entry(state, self.index, &key, rid, lock, reach, since)
             })?;
             if found.is_some() || entry.is_none() {
                 return Ok(found);

@@ -21,13 +21,13 @@ use corun_exec::prefetch::{LINE_BYTES, prefetch_read};
 use crate::pool::{Pool, allocate, block_layout, release};
 use crate::ts::Ts;
 
-/// Set in `ts` while the transaction that wrote the version has not committed.
+/// Set in `ts` while the transaction that wrote the version has not committed; the other bits count its session's changes.
 const UNCOMMITTED: u64 = 1 << 63;
 
 /// The head of a version; its row follows in the same allocation.
 #[repr(C)]
 pub(crate) struct Version {
-    /// Commit timestamp, or `UNCOMMITTED`.
+    /// Commit timestamp, or `UNCOMMITTED` and the number of the change.
     ts: AtomicU64,
     previous: AtomicPtr<Version>,
     length: u32,
@@ -48,15 +48,17 @@ pub(crate) struct VersionPtr(NonNull<Version>);
 unsafe impl Send for VersionPtr {}
 
 impl VersionPtr {
-    /// A new version over `previous`, not committed, in memory of a worker's pool if there is one. None if the allocator refuses.
+    /// A new version over `previous`, not committed, in memory of a worker's pool if there is one. `change` is its number among those of its
+    /// session. None if the allocator refuses.
     pub(crate) fn new(
         pool: Option<&Pool>,
         previous: Option<VersionPtr>,
         row: Option<&[u8]>,
+        change: u64,
     ) -> Option<VersionPtr> {
         let bytes = row.unwrap_or(&[]);
         let version = Version {
-            ts: AtomicU64::new(UNCOMMITTED),
+            ts: AtomicU64::new(UNCOMMITTED | change),
             previous: AtomicPtr::new(as_raw(previous)),
             length: bytes.len() as u32,
             deleted: row.is_none(),
@@ -143,6 +145,14 @@ impl VersionPtr {
         (ts & UNCOMMITTED == 0).then_some(Ts(ts))
     }
 
+    /// Whether the transaction that asks has made it itself, by the change `since` or a later one.
+    #[inline]
+    pub(crate) fn is_made_since(self, since: u64) -> bool {
+        // Relaxed: the asker's own store, or a commit's, which says no.
+        let ts = self.head().ts.load(Ordering::Relaxed);
+        ts & UNCOMMITTED != 0 && ts & !UNCOMMITTED >= since
+    }
+
     /// Marks it committed.
     #[inline]
     pub(crate) fn commit(self, ts: Ts) {
@@ -151,6 +161,11 @@ impl VersionPtr {
 
     pub(crate) fn previous(self) -> Option<VersionPtr> {
         VersionPtr::from_raw(self.head().previous.load(Ordering::Acquire))
+    }
+
+    /// Bytes of its row.
+    pub(crate) fn row_bytes(self) -> usize {
+        self.head().length as usize
     }
 
     /// Bytes of memory it takes.

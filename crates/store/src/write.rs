@@ -147,7 +147,8 @@ impl Transaction<'_> {
             rid: rid.0,
         };
         state.holder.row(name, &slot.lock, RowMode::X)?;
-        slot.newest()
+        state
+            .newest(slot)
             .filter(|version| !version.is_deleted())
             .ok_or_else(none)
     }
@@ -188,13 +189,19 @@ impl Transaction<'_> {
             return Err(StoreError::TransactionTooLarge { limit });
         }
         let pool = Some(store.pool(self.session.worker));
-        let version = VersionPtr::new(pool, before, after.map(RowRef::encoded))
+        let version = VersionPtr::new(pool, before, after.map(RowRef::encoded), state.changes)
             .ok_or(StoreError::OutOfMemory { bytes })?;
-        if let Err(error) = state.share.take(&store.memory, version.bytes()) {
+        if state.share.take(&store.memory, version.bytes()) {
+            table.measure();
+        }
+        let grows = bytes > before.map_or(0, VersionPtr::row_bytes);
+        if grows && let Err(error) = store.memory.check() {
+            state.share.give(&store.memory, version.bytes());
             // SAFETY: nobody else has seen it.
             unsafe { version.free(pool) };
             return Err(error);
         }
+        state.changes += 1;
         state.bytes += bytes + 16;
         let first = before.is_none_or(|before| before.committed().is_some());
         let mark = (state.writes.len(), state.entries.len());
@@ -255,7 +262,7 @@ impl Transaction<'_> {
                 rid,
                 key,
             };
-            let new = if index.unique {
+            let new = if index.unique && !index.layout.has_null(&key) {
                 match index.tree.insert_unique(&key, rid).map_err(refused)? {
                     Ok(()) => true,
                     Err(_) => {
@@ -302,7 +309,7 @@ impl Transaction<'_> {
                 };
                 state.holder.row(name, &slot.lock, RowMode::S)?;
                 // SAFETY: locked, and not used beyond this block.
-                let row = slot.newest().and_then(|version| unsafe { version.row() });
+                let row = state.newest(slot).and_then(|version| unsafe { version.row() });
                 let row = row.map(|row| RowRef::new(&table.layout, row));
                 if let Some(row) = row.filter(|&row| index.layout.of_row(row) == *key) {
                     let values = index.columns.iter().map(|&column| row.value(column).to_string());

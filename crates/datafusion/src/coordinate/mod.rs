@@ -47,6 +47,7 @@ use futures::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use pools::{Handles, Pools};
 use run::{Job, Out, PlannedQuery, Seat, Way};
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -61,6 +62,15 @@ pub struct Coordinator {
     shared: Arc<Shared>,
     // Only its drop matters.
     _pools: Arc<StopOnDrop>,
+}
+
+impl fmt::Debug for Coordinator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let policy = &self.shared.policy;
+        f.debug_struct("Coordinator")
+            .field("policy", policy)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Ends the pools with the last clone.
@@ -170,9 +180,24 @@ impl Coordinator {
             ) {
                 return self.shared.submit_statement(statement).await;
             }
-            self.shared.submit_query(logical, fingerprint(sql)).await
+            let context = &self.shared.context;
+            self.shared.submit_query(context, logical, fingerprint(sql)).await
         }
         .boxed()
+    }
+
+    /// Admits a query that another session has parsed. `context` has the settings, functions and memory pool that it runs with; its tables are
+    /// those that `plan` names.
+    ///
+    /// # Errors
+    /// As [`Coordinator::submit`].
+    pub fn submit_plan<'a>(
+        &'a self,
+        context: &'a SessionContext,
+        plan: LogicalPlan,
+    ) -> BoxFuture<'a, Result<Submitted, EngineError>> {
+        let text = fingerprint(&plan.display_indent().to_string());
+        self.shared.submit_query(context, plan, text).boxed()
     }
 
     /// Runs one statement and collects its rows.
@@ -228,12 +253,13 @@ impl Shared {
 
     async fn submit_query(
         self: &Arc<Self>,
+        context: &SessionContext,
         logical: LogicalPlan,
         text: u64,
     ) -> Result<Submitted, EngineError> {
         let partitions = self.likely_partitions(text);
-        let away = io::away(&self.context, &logical, &self.handles.io)?;
-        let context = away.unwrap_or_else(|| self.context.clone());
+        let away = io::away(context, &logical, &self.handles.io)?;
+        let context = away.unwrap_or_else(|| context.clone());
         let planned = self.plan(&context, &logical, partitions).await?;
         let (schema, decision) = (planned.plan.schema(), Arc::new(planned.decision.clone()));
         let statement = planned.statement;

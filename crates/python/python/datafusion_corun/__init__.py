@@ -46,6 +46,7 @@ def install(
     ctx: SessionContext | None = None,
     *,
     memory_limit: int | None = None,
+    coordinator: bool = False,
     **options: str,
 ) -> SessionContext:
     """Puts corun's operators into a session, and returns the handle to use from now on.
@@ -56,13 +57,15 @@ def install(
     Args:
         ctx: The session; a new one unless given.
         memory_limit: Bytes that corun's operators may take together; beyond them they use files.
+        coordinator: Whether queries of several threads get cores of their own, each beside those that harm it least in the last-level cache.
+            One coordinator for a process: sessions that share one share an ``Extension``.
         options: Options of corun's without their prefix, such as ``join="off"`` or ``keep_columns="auto"``.
 
     Raises:
         Error: An option that there is not, or a value that it does not take.
         TypeError: ``ctx`` is no session of ``datafusion`` 55.
     """
-    extension = Extension(memory_limit=memory_limit)
+    extension = Extension(memory_limit=memory_limit, coordinator=coordinator)
     for name, value in options.items():
         extension.set(name, value)
     if ctx is None:
@@ -108,6 +111,8 @@ class Session:
         partitions: Threads that a statement uses at most; all cores unless given.
         memory_limit: Bytes that all statements may take together; beyond them joins, groups and sorts use files.
         settings: Settings of the session, such as ``{"corun.keep_columns": "auto"}``.
+        coordinator: Whether statements of several threads get cores of their own, each beside those that harm it least in the last-level
+            cache; ``Rows.report`` says how long one waited and where it ran. One for a process is enough: two do not know of each other.
 
     Raises:
         Error: A setting that there is not, or a value that it does not take.
@@ -119,10 +124,14 @@ class Session:
         partitions: int | None = None,
         memory_limit: int | None = None,
         settings: Mapping[str, str] | None = None,
+        coordinator: bool = False,
     ) -> None:
         pairs = list((settings or {}).items())
         self._session = _internal.Session(
-            partitions=partitions, memory_limit=memory_limit, settings=pairs
+            partitions=partitions,
+            memory_limit=memory_limit,
+            settings=pairs,
+            coordinator=coordinator,
         )
 
     def register(self, name: str, data: Any) -> None:

@@ -67,10 +67,10 @@ struct PyExtension {
 #[pymethods]
 impl PyExtension {
     #[new]
-    #[pyo3(signature = (*, memory_limit = None))]
-    fn new(memory_limit: Option<usize>) -> PyResult<Self> {
+    #[pyo3(signature = (*, memory_limit = None, coordinator = false))]
+    fn new(memory_limit: Option<usize>, coordinator: bool) -> PyResult<Self> {
         Ok(PyExtension {
-            extension: Extension::new(memory_limit).map_err(failed)?,
+            extension: Extension::new(memory_limit, coordinator).map_err(failed)?,
             planners: Mutex::default(),
         })
     }

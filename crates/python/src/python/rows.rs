@@ -6,10 +6,10 @@ use arrow::error::ArrowError;
 use arrow::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow::util::pretty::pretty_format_batches;
-use corun_datafusion::QueryOutput;
+use corun_datafusion::{QueryOutput, Report};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyDict};
 use std::ffi::CStr;
 
 use super::failed;
@@ -20,19 +20,36 @@ const SHOWN: usize = 20;
 
 /// Rows, which cost nothing more to read: as Arrow, pandas or Polars.
 #[pyclass(frozen, module = "datafusion_corun")]
-pub(super) struct Rows(pub(super) QueryOutput);
+pub(super) struct Rows {
+    output: QueryOutput,
+    report: Option<Report>,
+}
 
 #[pymethods]
 impl Rows {
     fn __len__(&self) -> usize {
-        self.0.num_rows()
+        self.output.num_rows()
     }
 
     /// Names of the columns.
     #[getter]
     fn columns(&self) -> Vec<String> {
-        let fields = self.0.schema.fields();
+        let fields = self.output.schema.fields();
         fields.iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// How a coordinator ran the statement: `waited_ms`, `ran_ms` and `cpus`, none of which it gave to one that was too short to wait. `None`:
+    /// there was no coordinator.
+    #[getter]
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(report) = &self.report else {
+            return Ok(None);
+        };
+        let shown = PyDict::new(py);
+        shown.set_item("waited_ms", report.waited_ns as f64 / 1e6)?;
+        shown.set_item("ran_ms", report.ran_ns as f64 / 1e6)?;
+        shown.set_item("cpus", report.cpus.iter().map(|cpu| cpu.0).collect::<Vec<_>>())?;
+        Ok(Some(shown))
     }
 
     #[pyo3(signature = (_requested_schema = None))]
@@ -41,8 +58,9 @@ impl Rows {
         py: Python<'py>,
         _requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        let batches: Vec<Result<RecordBatch, ArrowError>> = self.0.batches.iter().cloned().map(Ok).collect();
-        let reader = RecordBatchIterator::new(batches, self.0.schema.clone());
+        let batches: Vec<Result<RecordBatch, ArrowError>> =
+            self.output.batches.iter().cloned().map(Ok).collect();
+        let reader = RecordBatchIterator::new(batches, self.output.schema.clone());
         let stream = FFI_ArrowArrayStream::new(Box::new(reader));
         PyCapsule::new(py, stream, Some(STREAM.to_owned()))
     }
@@ -69,7 +87,7 @@ impl Rows {
 
     fn _repr_html_(&self) -> PyResult<String> {
         let mut html = String::from("<table><thead><tr>");
-        for field in self.0.schema.fields() {
+        for field in self.output.schema.fields() {
             html.push_str(&format!("<th>{}</th>", escaped(field.name())));
         }
         html.push_str("</tr></thead><tbody>");
@@ -92,11 +110,15 @@ impl Rows {
 }
 
 impl Rows {
+    pub(super) fn new(output: QueryOutput, report: Option<Report>) -> Rows {
+        Rows { output, report }
+    }
+
     /// The first rows, and the schema even of none.
     fn first(&self) -> Vec<RecordBatch> {
         let mut left = SHOWN;
-        let mut first = vec![RecordBatch::new_empty(self.0.schema.clone())];
-        for batch in &self.0.batches {
+        let mut first = vec![RecordBatch::new_empty(self.output.schema.clone())];
+        for batch in &self.output.batches {
             let rows = batch.num_rows().min(left);
             first.push(batch.slice(0, rows));
             left -= rows;
@@ -105,7 +127,7 @@ impl Rows {
     }
 
     fn count(&self) -> String {
-        match self.0.num_rows() {
+        match self.output.num_rows() {
             1 => "1 row".to_owned(),
             rows if rows > SHOWN => format!("{SHOWN} of {rows} rows"),
             rows => format!("{rows} rows"),

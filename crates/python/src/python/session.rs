@@ -3,7 +3,7 @@
 use super::rows::{Rows, batches_of};
 use super::{failed, wait, wait_and_tell};
 use async_trait::async_trait;
-use corun_datafusion::{Engine, EngineOptions};
+use corun_datafusion::{Coordinator, CoordinatorOptions, Engine, EngineError, EngineOptions};
 use datafusion::catalog::Session as Planning;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::QueryPlanner;
@@ -23,16 +23,20 @@ type Slot = Arc<Mutex<Option<Arc<dyn ExecutionPlan>>>>;
 
 /// SQL over files, Arrow tables and data frames, on corun's operators.
 #[pyclass(frozen, module = "datafusion_corun")]
-pub(super) struct Session(Engine);
+pub(super) struct Session {
+    engine: Engine,
+    coordinator: Option<Coordinator>,
+}
 
 #[pymethods]
 impl Session {
     #[new]
-    #[pyo3(signature = (*, partitions = None, memory_limit = None, settings = None))]
+    #[pyo3(signature = (*, partitions = None, memory_limit = None, settings = None, coordinator = false))]
     fn new(
         partitions: Option<usize>,
         memory_limit: Option<usize>,
         settings: Option<Vec<(String, String)>>,
+        coordinator: bool,
     ) -> PyResult<Self> {
         let usual = EngineOptions::default();
         let options = EngineOptions {
@@ -42,16 +46,25 @@ impl Session {
             ..usual
         };
         let engine = Engine::with(&options, |state| noted(corun_datafusion::install(state)));
-        engine.map(Session).map_err(failed)
+        let engine = engine.map_err(failed)?;
+        let start = || {
+            let options = CoordinatorOptions::for_machine(&corun_topology::discover(), None)?;
+            Coordinator::new(&engine, options)
+        };
+        let coordinator: Option<Result<Coordinator, EngineError>> = coordinator.then(start);
+        Ok(Session {
+            coordinator: coordinator.transpose().map_err(failed)?,
+            engine,
+        })
     }
 
     /// Makes a Parquet or CSV file, a folder of either, or a table of pyarrow's, Polars' or pandas' a table.
     fn register(&self, py: Python<'_>, name: &str, data: &Bound<'_, PyAny>) -> PyResult<()> {
         if let Ok(path) = data.extract::<PathBuf>() {
-            return wait(py, self.0.register_path(name, &path))?.map_err(failed);
+            return wait(py, self.engine.register_path(name, &path))?.map_err(failed);
         }
         let (schema, batches) = batches_of(data)?;
-        self.0
+        self.engine
             .register_batches(name, schema, vec![batches])
             .map_err(failed)
     }
@@ -59,14 +72,23 @@ impl Session {
     /// Names of the tables.
     #[getter]
     fn tables(&self) -> Vec<String> {
-        self.0.tables()
+        self.engine.tables()
     }
 
     /// Runs a statement. `progress` is called with the part, 0 to 1, of the rows of files and tables that have been read, ten times a second.
     #[pyo3(signature = (statement, *, progress = None))]
     fn sql(&self, py: Python<'_>, statement: &str, progress: Option<&Bound<'_, PyAny>>) -> PyResult<Rows> {
         let planned = Slot::default();
-        let rows = PLANNED.scope(Arc::clone(&planned), self.0.query(statement));
+        let rows = async {
+            match &self.coordinator {
+                None => Ok(Rows::new(self.engine.query(statement).await?, None)),
+                Some(coordinator) => {
+                    let (output, report) = coordinator.query(statement).await?;
+                    Ok(Rows::new(output, Some(report)))
+                }
+            }
+        };
+        let rows = PLANNED.scope(Arc::clone(&planned), rows);
         let progress = progress.map(|progress| progress.clone().unbind());
         let tell = |py: Python<'_>| {
             let Some(progress) = &progress else { return Ok(()) };
@@ -75,17 +97,18 @@ impl Session {
                 None => Ok(()),
             }
         };
-        let output = wait_and_tell(py, rows, tell)?.map_err(failed)?;
+        let rows: Result<Rows, EngineError> = wait_and_tell(py, rows, tell)?;
+        let rows = rows.map_err(failed)?;
         if let Some(progress) = &progress {
             progress.call1(py, (1.0,))?;
         }
-        Ok(Rows(output))
+        Ok(rows)
     }
 
     /// The plan of a query as indented text; with `analyze`, the query runs, and the text has its metrics.
     #[pyo3(signature = (query, *, analyze = false))]
     fn explain(&self, py: Python<'_>, query: &str, analyze: bool) -> PyResult<String> {
-        wait(py, self.0.explain(query, analyze))?.map_err(failed)
+        wait(py, self.engine.explain(query, analyze))?.map_err(failed)
     }
 }
 

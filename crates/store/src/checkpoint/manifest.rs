@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 
 use super::CheckpointError;
 use super::bytes::{HEAD_BYTES, check_head, head, u32_at, u64_at};
-use crate::log::segment_first;
+use crate::log::{TIP, segment_first};
 use crate::storage::{Failure, Storage, read_all};
 use crate::ts::Ts;
 
@@ -46,7 +46,7 @@ impl Manifest {
             // A crash while the very first manifest was made leaves that.
             return match names.into_iter().find(|name| name != NEW) {
                 None => Ok(None),
-                Some(file) if segment_first(&file).is_some() || is_checkpoint(&file) => {
+                Some(file) if segment_first(&file).is_some() || is_checkpoint(&file) || file == TIP => {
                     Err(CheckpointError::NoManifest { place, file })
                 }
                 Some(file) => Err(CheckpointError::Foreign { place, file }),

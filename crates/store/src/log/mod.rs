@@ -40,6 +40,7 @@ mod options;
 mod reader;
 mod segments;
 mod shared;
+mod tip;
 mod waiting;
 mod writer;
 
@@ -54,6 +55,7 @@ use self::buffer::{Buffer, Refusal};
 use self::frame::FRAME_BYTES;
 use self::segments::Segments;
 use self::shared::{Line, Shared};
+use self::tip::Tip;
 use self::writer::Writer;
 use crate::park::{self, Park};
 use crate::storage::{Failure, Storage, StorageFile};
@@ -64,6 +66,7 @@ pub use self::error::{Damage, LogError};
 pub(crate) use self::frame::segment_first;
 pub use self::options::LogOptions;
 pub use self::reader::{LogReader, OnDamage, Segment};
+pub(crate) use self::tip::NAME as TIP;
 
 /// A log that commits are appended to. See the module.
 pub struct Log {
@@ -106,6 +109,10 @@ impl Log {
         options.check()?;
         end.make_definite(&*storage)?;
         let last = end.last;
+        let tip = Tip { store_id, ts: last };
+        tip.put(&*storage).map_err(|error| {
+            LogError::Storage(Failure::new(format!("replace {}/{TIP}", storage.place()), &error))
+        })?;
         let segments = Segments::new(end.segments);
         let bytes = segments.bytes();
         let shared = Arc::new(Shared {

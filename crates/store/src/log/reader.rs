@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::end::{LogEnd, Rewrite};
 use super::frame::{self, HEAD_BYTES, Head};
 use super::segments::Closed;
+use super::tip::Tip;
 use super::{Damage, Failure, LogError, Storage};
 use crate::storage::read_all;
 use crate::ts::Ts;
@@ -61,6 +62,9 @@ pub struct LogReader {
     damage: Option<Damage>,
     /// The newest commit that the log itself says is durable.
     known_durable: u64,
+    /// The newest commit that the file beside it says was durable, or what is wrong with that file.
+    tip: u64,
+    tip_damage: Option<Damage>,
     /// What `LogEnd` has to do with the last file.
     rewrite: Option<Rewrite>,
 }
@@ -113,6 +117,11 @@ impl LogReader {
                 bytes_total += length;
             }
         }
+        let (tip, tip_damage) = match Tip::read(&*storage, store_id) {
+            Ok(tip) => (tip.map_or(0, |tip| tip.ts.0), None),
+            Err(LogError::Damaged(damage)) => (0, Some(damage)),
+            Err(error) => return Err(error),
+        };
         let expect = files
             .get(first)
             .map_or(u64::MAX, |(first, _)| first.0)
@@ -126,6 +135,8 @@ impl LogReader {
             cut: None,
             damage: None,
             known_durable: 0,
+            tip,
+            tip_damage,
             rewrite: None,
             storage,
             store_id,
@@ -185,6 +196,7 @@ impl LogReader {
     /// As [`LogReader::next_segment`].
     pub fn end(&mut self) -> Result<LogEnd, LogError> {
         while self.next_segment()?.is_some() {}
+        self.check_tip()?;
         let last = self.last();
         let mut end = LogEnd {
             last,
@@ -369,7 +381,9 @@ impl LogReader {
     fn end_at(&mut self, hole: Hole, sure: bool, bytes: &[u8]) -> Result<(), LogError> {
         let first_lost = self.expect.max(self.after + 1);
         let mut last_known = 0;
-        let is_damage = self.was_durable(first_lost, hole.offset, bytes, &mut last_known)? || sure;
+        let known_by = self.was_durable(first_lost, hole.offset, bytes, &mut last_known)?;
+        let is_damage = known_by || sure || first_lost <= self.tip;
+        last_known = last_known.max(self.tip);
         let damage = Damage {
             file: self.path(hole.file),
             offset: hole.offset,
@@ -388,6 +402,37 @@ impl LogReader {
         self.cut = Some((hole.file, hole.offset));
         self.expect = first_lost;
         self.damage = Some(damage);
+        Ok(())
+    }
+
+    /// Whether the log is as long as it was known to be.
+    fn check_tip(&mut self) -> Result<(), LogError> {
+        let last = self.last();
+        let damage = match self.tip_damage.take() {
+            Some(damage) => Damage {
+                first_lost: last.next(),
+                ..damage
+            },
+            None if self.damage.is_none() && last.0 < self.tip => {
+                let missing = frame::segment_name(last.next());
+                let before = self.files.last().map(|(_, name)| name);
+                Damage {
+                    file: format!("{}/{missing}", self.storage.place()),
+                    offset: 0,
+                    first_lost: last.next(),
+                    last_known: Ts(self.tip),
+                    torn_tail: false,
+                    what: before.map_or("it is missing".to_owned(), |before| {
+                        format!("it is missing, or {before} was cut")
+                    }),
+                }
+            }
+            None => return Ok(()),
+        };
+        if self.on_damage == OnDamage::Refuse {
+            return Err(LogError::Damaged(damage));
+        }
+        self.damage.get_or_insert(damage);
         Ok(())
     }
 

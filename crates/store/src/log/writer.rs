@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Failure, Shared, frame};
+use super::{Failure, Shared, TIP, Tip, frame};
 use crate::park::Park;
 use crate::ts::Ts;
 
@@ -103,7 +103,8 @@ impl Writer {
                 Reason::Close => {
                     self.sync()?;
                     self.mark()?;
-                    return self.sync_file();
+                    self.sync_file()?;
+                    return self.put_tip();
                 }
             }
         }
@@ -235,8 +236,23 @@ impl Writer {
         if !segment.name_is_durable {
             shared.storage.sync_names().map_err(failure)?;
             shared.segments.lock().named();
+            // From here on a log without this segment is one that lost it.
+            self.put_tip()?;
         }
         Ok(())
+    }
+
+    /// Says beside the log that all that was written is durable.
+    fn put_tip(&self) -> Result<(), Failure> {
+        let Shared {
+            storage, store_id, ..
+        } = &*self.shared;
+        let tip = Tip {
+            store_id: *store_id,
+            ts: self.written,
+        };
+        tip.put(&**storage)
+            .map_err(|error| Failure::new(format!("replacing {}/{TIP}", storage.place()), &error))
     }
 
     /// Says in the log that all of it is durable, unless it does. Without this, damage to the last commits before a pause

@@ -369,7 +369,7 @@ fn a_durable_look_at_what_is_gone_waits_until_that_is_durable() {
     let (primary, by_value) = (table.primary(), table.index("by_value").unwrap());
     let mut session = store.session_here().unwrap();
     let mut looking = store.session_here().unwrap();
-    for look in 0..4 {
+    for look in 0..6 {
         session.set_durability(Durability::Durable);
         let rid = insert(&mut session, &table, 1, 5);
         session.set_durability(Durability::Asynchronous);
@@ -388,6 +388,11 @@ fn a_durable_look_at_what_is_gone_waits_until_that_is_durable() {
                 let first = transaction.first(&by_value, &range, Direction::Descending, Lock::Shared);
                 assert!(first.unwrap().is_none());
             }
+            3 => assert!(!transaction.delete(&table, rid).unwrap()),
+            4 => {
+                let answer = transaction.update(&table, rid, |row| row.set(1, 6_i64));
+                assert!(matches!(answer, Err(StoreError::NoRow { .. })), "{answer:?}");
+            }
             _ => {
                 let range = by_value
                     .between(&[], Bound::Excluded(Value::Int(3)), Bound::Unbounded)
@@ -401,6 +406,27 @@ fn a_durable_look_at_what_is_gone_waits_until_that_is_durable() {
         transaction.commit().unwrap();
         assert!(store.stats().durable >= deleted, "look {look}");
     }
+}
+
+#[test]
+fn a_durable_transaction_that_was_told_of_a_key_waits_until_that_is_durable() {
+    let options = Options {
+        flush_every: Duration::from_secs(600),
+        ..Options::default()
+    };
+    let store = Store::open_on(Arc::new(Twin::new(1)), options).unwrap();
+    let table = numbers(&store);
+    let mut session = store.session_here().unwrap();
+    let mut told = store.session_here().unwrap();
+    session.set_durability(Durability::Asynchronous);
+    insert(&mut session, &table, 1, 5);
+    let inserted = store.stats().last;
+    assert!(store.stats().durable < inserted);
+    let transaction = told.begin().unwrap();
+    let answer = transaction.insert(&table, &row(&table, 1, 6));
+    assert!(matches!(answer, Err(StoreError::Duplicate { .. })), "{answer:?}");
+    transaction.commit().unwrap();
+    assert!(store.stats().durable >= inserted);
 }
 
 #[test]
@@ -489,4 +515,187 @@ crate::on_teams! {
     rows_freed_by_one_worker_serve_another,
     an_entry_goes_although_a_passing_state_had_its_key,
     what_an_idle_session_left_is_cleared_by_others,
+}
+
+#[test]
+fn nulls_are_never_the_same_in_a_unique_index() {
+    let twin = Twin::new(1);
+    let store = Store::open_on(Arc::new(twin.clone()), Options::default()).unwrap();
+    let definition = TableDef::new("people")
+        .column("id", Type::I64)
+        .nullable("email", Type::Text { max: 20 })
+        .nullable("number", Type::I32)
+        .primary_key(&["id"])
+        .unique("by_both", &["email", "number"]);
+    let table = store.create_table(definition).unwrap();
+    let mut session = store.session_here().unwrap();
+    let mut add = |id: i64, email: Option<&str>, number: Option<i64>| {
+        let mut row = table.new_row();
+        row.set(0, id)?;
+        if let Some(email) = email {
+            row.set(1, email)?;
+        }
+        if let Some(number) = number {
+            row.set(2, number)?;
+        }
+        let transaction = session.begin()?;
+        transaction.insert(&table, &row)?;
+        transaction.commit()
+    };
+    // An empty text and the smallest number are values, although their bytes are zeros.
+    let rows = [
+        (None, None),
+        (None, None),
+        (None, Some(5)),
+        (None, Some(5)),
+        (Some("a"), None),
+        (Some("a"), None),
+        (Some(""), Some(i64::from(i32::MIN))),
+        (Some("a"), Some(5)),
+    ];
+    for (id, (email, number)) in rows.into_iter().enumerate() {
+        add(id as i64, email, number).unwrap();
+    }
+    for (email, number) in [("", i64::from(i32::MIN)), ("a", 5)] {
+        let answer = add(100, Some(email), Some(number));
+        assert!(matches!(answer, Err(StoreError::Duplicate { .. })), "{answer:?}");
+    }
+    store
+        .create_index(&table, "later", true, &["email", "number"])
+        .unwrap();
+    for column in ["email", "number"] {
+        let refused = store.create_index(&table, column, true, &[column]);
+        assert!(
+            matches!(refused, Err(StoreError::Duplicate { .. })),
+            "{refused:?}"
+        );
+    }
+    drop(session);
+    store.close().unwrap();
+    let store = Store::open_on(Arc::new(twin), Options::default()).unwrap();
+    let table = store.table("people").unwrap();
+    let later = table.index("later").unwrap();
+    let snapshot = store.snapshot().unwrap();
+    let found = snapshot.scan(&later, &later.all(), Direction::Ascending).unwrap();
+    assert_eq!(found.count(), rows.len());
+}
+
+#[test]
+fn rows_and_their_numbers_can_be_shown() {
+    let store = Store::in_memory(Options::default()).unwrap();
+    let table = numbers(&store);
+    let row = row(&table, 1, -2);
+    assert_eq!(
+        format!("{row:?} {:?}", row.row()),
+        "[Int(1), Int(-2)] [Int(1), Int(-2)]"
+    );
+    let rid = insert(&mut store.session_here().unwrap(), &table, 3, 4);
+    assert_eq!(rid.to_string(), rid.0.to_string());
+}
+
+#[test]
+fn a_scan_does_not_meet_what_its_loop_changes() {
+    let store = Store::in_memory(Options::default()).unwrap();
+    let table = numbers(&store);
+    let mut session = store.session_here().unwrap();
+    let rids: Vec<Rid> = (0..20).map(|id| insert(&mut session, &table, id, id)).collect();
+    let by_value = table.index("by_value").unwrap();
+    for direction in [Direction::Ascending, Direction::Descending] {
+        let transaction = session.begin().unwrap();
+        // A change of before the scan is shown.
+        transaction
+            .update(&table, rids[0], |row| row.set(1, 7_i64))
+            .unwrap();
+        let mut scan = transaction
+            .scan(&by_value, &by_value.all(), direction, Lock::Exclusive)
+            .unwrap();
+        let mut met = Vec::new();
+        while let Some(found) = scan.next().unwrap() {
+            let (id, value) = (found.row.int(0), found.row.int(1));
+            met.push((id, value));
+            assert!(met.len() <= 20, "{met:?}");
+            if found.rid == rids[10] {
+                continue;
+            }
+            // Ahead of the scan, behind it, and far away.
+            for moved in [value + 3, value - 3, 100 + value] {
+                transaction
+                    .update(&table, found.rid, |row| row.set(1, moved))
+                    .unwrap();
+            }
+            transaction
+                .insert(&table, &row(&table, 1000 + id, value + 1))
+                .unwrap();
+            // Another row goes before the scan comes to it: it is as it was.
+            if met.len() == 3 {
+                assert!(transaction.delete(&table, rids[10]).unwrap());
+            }
+        }
+        let mut expected: Vec<(i64, i64)> = (1..20).map(|id| (id, id)).collect();
+        expected.insert(6, (0, 7));
+        expected[6..8].sort_by_key(|&(id, _)| rids[id as usize]);
+        if direction == Direction::Descending {
+            expected.reverse();
+        }
+        assert_eq!(met, expected);
+        // The next one shows all of it.
+        let mut scan = transaction
+            .scan(&by_value, &by_value.all(), direction, Lock::Shared)
+            .unwrap();
+        let mut rows = 0;
+        while scan.next().unwrap().is_some() {
+            rows += 1;
+        }
+        assert_eq!(rows, 38);
+        transaction.abort();
+    }
+}
+
+#[test]
+fn transactions_that_give_way_run_again() {
+    let store = Store::in_memory(Options::default()).unwrap();
+    let table = numbers(&store);
+    let mut session = store.session_here().unwrap();
+    let rids = [1, 2].map(|id| insert(&mut session, &table, id, 1000));
+    let move_one = |session: &mut Session, from: Rid, to: Rid| {
+        session.run(|transaction| {
+            for (rid, change) in [(from, -1), (to, 1)] {
+                transaction.update(&table, rid, |row| {
+                    let value = row.row().int(1);
+                    row.set(1, value + change)
+                })?;
+                std::thread::yield_now();
+            }
+            Ok(())
+        })
+    };
+    std::thread::scope(|scope| {
+        for (from, to) in [(rids[0], rids[1]), (rids[1], rids[0]), (rids[0], rids[1])] {
+            let (store, move_one) = (&store, &move_one);
+            scope.spawn(move || {
+                let mut session = store.session_here().unwrap();
+                for _ in 0..200 {
+                    move_one(&mut session, from, to).unwrap();
+                }
+            });
+        }
+    });
+    let values = session.run(|transaction| {
+        let mut values = [0; 2];
+        for (value, rid) in values.iter_mut().zip(rids) {
+            *value = transaction.get(&table, rid, Lock::Shared)?.unwrap().int(1);
+        }
+        Ok(values)
+    });
+    assert_eq!(values.unwrap(), [800, 1200]);
+    // Other errors are the caller's, and nothing of it stays.
+    let refused = session.run(|transaction| {
+        transaction.delete(&table, rids[0])?;
+        transaction.insert(&table, &row(&table, 2, 0))
+    });
+    assert!(
+        matches!(refused, Err(StoreError::Duplicate { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(table.rows(), 2);
 }

@@ -74,21 +74,26 @@ fn many_threads_in_a_real_folder() {
     let ts = log.append(b"more", &ThreadPark::current(), |_| {}).unwrap();
     assert_eq!(ts, Ts(3201));
     log.flush().unwrap();
-    let bytes: u64 = storage
-        .names()
-        .unwrap()
+    let segments = || -> Vec<String> {
+        let names = storage.names().unwrap();
+        names
+            .into_iter()
+            .filter(|name| name.starts_with("log-"))
+            .collect()
+    };
+    let bytes: u64 = segments()
         .iter()
         .map(|name| storage.open(name).unwrap().length().unwrap())
         .sum();
     assert_eq!(log.bytes(), bytes);
     log.remove_before(Ts(3200)).unwrap();
-    assert_eq!(storage.names().unwrap(), ["log-00000000000000003201.corun"]);
+    assert_eq!(segments(), ["log-00000000000000003201.corun"]);
     log.remove_before(Ts(3201)).unwrap();
-    assert_eq!((storage.names().unwrap().len(), log.bytes()), (0, 0));
+    assert_eq!((segments().len(), log.bytes()), (0, 0));
     log.append(b"and more", &ThreadPark::current(), |_| {}).unwrap();
     log.close().unwrap();
-    assert_eq!(storage.names().unwrap(), ["log-00000000000000003202.corun"]);
-    let mut reader = LogReader::open(storage, 7, Ts(3201), OnDamage::Refuse).unwrap();
+    assert_eq!(segments(), ["log-00000000000000003202.corun"]);
+    let mut reader = LogReader::open(storage.clone(), 7, Ts(3201), OnDamage::Refuse).unwrap();
     assert_eq!(reader.end().unwrap().last(), Ts(3202));
 }
 

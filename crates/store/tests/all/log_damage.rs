@@ -109,7 +109,9 @@ fn a_whole_log_reads_back_from_anywhere() {
         150,
         "the checkpoint is newer than the log"
     );
-    assert_eq!(disk.names().unwrap(), [1, 20, 39, 58, 77, 96].map(name));
+    let mut names = disk.names().unwrap();
+    names.retain(|name| name != "log.tip");
+    assert_eq!(names, [1, 20, 39, 58, 77, 96].map(name));
 }
 
 #[test]
@@ -229,9 +231,12 @@ fn an_unsynced_end_with_a_hole_is_a_torn_tail() {
     let (_, end, _) = read(&disk, 0, OnDamage::Refuse).unwrap();
     disk.lose_syncs(true);
     let log = Log::start(Arc::new(disk.clone()), STORE, end, options()).unwrap();
+    let tip = disk.bytes("log.tip").unwrap();
     append(&log, 10, false);
     log.flush().unwrap();
     let disk = disk.kill();
+    // The log took them for synced, and said so.
+    disk.put("log.tip", &tip);
     for byte in 0..FRAME / 2 {
         disk.flip(&name(6), HEAD + 3 * FRAME + byte, 1).unwrap();
     }
@@ -259,15 +264,23 @@ fn an_unsynced_end_with_a_hole_is_a_torn_tail() {
 }
 
 #[test]
-fn every_length_of_the_last_segment_is_a_torn_tail() {
+fn every_length_of_the_last_segment_is_a_torn_tail_once_its_first_commit_is_there() {
     let whole = durable(23);
     let bytes = whole.bytes(&name(20)).unwrap();
     for length in 0..bytes.len() {
         let disk = whole.kill();
         // Only the first of them was known to be durable when the next was made.
         disk.put(&name(20), &bytes[..length]);
-        let (last, _, damage) = read(&disk, 0, OnDamage::Refuse).unwrap();
         let kept = (length as u64).saturating_sub(HEAD) / FRAME;
+        let found = read(&disk, 0, OnDamage::Refuse);
+        if kept == 0 {
+            assert!(
+                matches!(found, Err(LogError::Damaged(_))),
+                "length {length}: {found:?}"
+            );
+            continue;
+        }
+        let (last, _, damage) = found.unwrap();
         assert_eq!(last, 19 + kept);
         let is_whole = length as u64 >= HEAD && (length as u64 - HEAD).is_multiple_of(FRAME);
         assert_eq!(damage.is_none(), is_whole, "length {length}: {damage:?}");
@@ -307,8 +320,8 @@ fn foreign_files_newer_versions_and_other_stores_are_said() {
     let disk = durable(30);
     let storage = Arc::new(disk);
     for on_damage in [OnDamage::Refuse, OnDamage::Cut] {
-        let mut reader = LogReader::open(storage.clone(), 8, Ts(0), on_damage).unwrap();
-        let error = reader.next_segment().unwrap_err();
+        let reader = LogReader::open(storage.clone(), 8, Ts(0), on_damage);
+        let error = reader.and_then(|mut reader| reader.next_segment()).unwrap_err();
         assert!(
             matches!(
                 error,

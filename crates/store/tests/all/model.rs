@@ -231,7 +231,8 @@ fn check_snapshot(snapshot: &Snapshot, table: &Table, model: &Model) {
 
 fn clashes(model: &Model, rid: Option<u32>, row: &Row) -> bool {
     model.iter().any(|(other, there)| {
-        Some(*other) != rid && (there.id == row.id || row.order(there, INDEXES[1].1).is_eq())
+        let same = || row.c.is_some() && row.order(there, INDEXES[1].1).is_eq();
+        Some(*other) != rid && (there.id == row.id || same())
     })
 }
 

@@ -97,6 +97,60 @@ fn a_missing_segment() {
 }
 
 #[test]
+fn the_newest_segment_is_missing_or_was_cut() {
+    let (disk, logs) = three_lives();
+    disk.remove(&logs[2]).unwrap();
+    disk.sync_names().unwrap();
+    is_damaged(&disk, &[&logs[2], "it is missing", "commit 22 on is lost"], 20);
+
+    // Cut within its last commit: its mark is gone, too.
+    let (disk, logs) = three_lives();
+    let length = disk.bytes(&logs[2]).unwrap().len() as u64;
+    disk.open(&logs[2]).unwrap().truncate(length - 24 - 10).unwrap();
+    is_damaged(&disk, &[&logs[2], "is damaged at byte"], 29);
+
+    // All of them are: without a checkpoint nothing would be left, not even the table.
+    let (disk, logs) = three_lives();
+    for log in &logs {
+        disk.remove(log).unwrap();
+    }
+    disk.sync_names().unwrap();
+    has(
+        &refused(&disk, options()),
+        &[&logs[0], "it is missing", "commits up to 31"],
+    );
+
+    // Behind a checkpoint, which made all before it needless.
+    let (disk, _) = three_lives();
+    let store = open(&disk);
+    store.checkpoint().unwrap();
+    assert!(names(&disk, "log-").is_empty());
+    store.close().unwrap();
+    let store = open(&disk);
+    fill(&store, 30..35);
+    store.close().unwrap();
+    let logs = names(&disk, "log-");
+    disk.remove(&logs[0]).unwrap();
+    disk.sync_names().unwrap();
+    is_damaged(&disk, &[&logs[0], "it is missing"], 30);
+}
+
+#[test]
+fn what_is_known_of_the_log_s_end_is_checked_itself() {
+    let (disk, _) = three_lives();
+    disk.flip("log.tip", 26, 1).unwrap();
+    is_damaged(&disk, &["log.tip is damaged at byte 0"], 30);
+    // A folder of before has no such file; from now on it does.
+    let (disk, _) = three_lives();
+    disk.remove("log.tip").unwrap();
+    disk.sync_names().unwrap();
+    let store = open(&disk);
+    assert!(store.damage().is_none() && ids(&store).len() == 30);
+    store.close().unwrap();
+    assert_eq!(names(&disk, "log.tip"), ["log.tip"]);
+}
+
+#[test]
 fn a_checkpoint_or_manifest_that_is_damaged_is_refused_in_any_case() {
     let (disk, _) = three_lives();
     let store = open(&disk);

@@ -89,6 +89,17 @@ fn folders_that_cannot_be_used() {
 }
 
 #[test]
+fn a_folder_of_somebody_else_s_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("notes.txt"), "x").unwrap();
+    let error = Store::open(folder.path(), options()).unwrap_err().to_string();
+    has(&error, &["notes.txt"]);
+    let files = std::fs::read_dir(folder.path()).unwrap();
+    let names: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(names, ["notes.txt"]);
+}
+
+#[test]
 fn a_folder_without_rights() {
     let parent = tempfile::tempdir().unwrap();
     let closed = parent.path().join("closed");
