@@ -219,7 +219,7 @@ impl Session {
     }
 
     /// How long its transactions wait for a lock from now on.
-    pub fn set_lock_timeout(&mut self, timeout: std::time::Duration) {
+    pub fn set_lock_timeout(&mut self, timeout: Duration) {
         self.state.get_mut().holder.set_timeout(timeout);
     }
 
