@@ -22,6 +22,21 @@ def rows_of(ctx, query):
     return ctx.sql(query).to_pydict()
 
 
+def answers_of_threads(ctx):
+    answers = []
+
+    def ask():
+        for _ in range(5):
+            answers.append(rows_of(ctx, JOIN)["count(*)"])
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
 @pytest.fixture
 def files(tmp_path):
     writer = SessionContext()
@@ -181,18 +196,7 @@ def test_little_memory_is_enough(files):
 
 
 def test_threads_share_a_session(ctx):
-    answers = []
-
-    def ask():
-        for _ in range(5):
-            answers.append(rows_of(ctx, JOIN)["count(*)"])
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers == [[100000]] * 20
+    assert answers_of_threads(ctx) == [[100000]] * 20
 
 
 def test_a_coordinator_lets_threads_run(files):
@@ -203,18 +207,7 @@ def test_a_coordinator_lets_threads_run(files):
     with pytest.raises(Exception, match="(?i)divide by zero"):
         ctx.sql("select k / (v - v) from big").collect()
     next(iter(ctx.sql("select * from big").execute_stream()))
-    answers = []
-
-    def ask():
-        for _ in range(5):
-            answers.append(rows_of(ctx, JOIN)["count(*)"])
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers == [[100000]] * 20
+    assert answers_of_threads(ctx) == [[100000]] * 20
 
 
 def test_explain_says_why_datafusion_plans(ctx, files):

@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use super::CheckpointError;
 use super::bytes::{HEAD_BYTES, check_head, head, u32_at, u64_at};
 use crate::log::{TIP, segment_first};
-use crate::storage::{Failure, Storage, read_all};
+use crate::storage::{Failure, Storage, read_all, replace};
 use crate::ts::Ts;
 
 const MAGIC: [u8; 8] = *b"corunman";
@@ -82,18 +82,7 @@ impl Manifest {
 
     /// Replaces the manifest, atomically and durably.
     pub(super) fn put_in_force(&self, storage: &dyn Storage) -> Result<(), CheckpointError> {
-        let replace = || {
-            match storage.remove(NEW) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let file = storage.create(NEW)?;
-            file.append(&self.encode())?;
-            file.sync()?;
-            storage.rename(NEW, NAME)?;
-            storage.sync_names()
-        };
-        replace().map_err(|error| {
+        replace(storage, NEW, NAME, &self.encode()).map_err(|error| {
             CheckpointError::Storage(Failure::new(
                 format!("replace {}/{NAME}", storage.place()),
                 &error,

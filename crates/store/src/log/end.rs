@@ -6,7 +6,7 @@ use std::io;
 
 use super::segments::Closed;
 use super::{Failure, LogError, Storage};
-use crate::storage::read_exact_at;
+use crate::storage::{read_exact_at, replace};
 use crate::ts::Ts;
 
 /// Where a log goes on. The default is the end of a log without any commit or file.
@@ -77,14 +77,6 @@ impl Rewrite {
         if crc32fast::hash(&bytes) != self.sum {
             return Err(io::Error::other("it has changed since it was read; try again"));
         }
-        match storage.remove(NEW) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file = storage.create(NEW)?;
-        file.append(&bytes)?;
-        file.sync()?;
-        storage.rename(NEW, &self.name)?;
-        storage.sync_names()
+        replace(storage, NEW, &self.name, &bytes)
     }
 }

@@ -11,7 +11,7 @@
 use std::io;
 
 use super::{Damage, Failure, LogError, Storage};
-use crate::storage::read_all;
+use crate::storage::{read_all, replace};
 use crate::ts::Ts;
 
 const MAGIC: [u8; 8] = *b"corunlgt";
@@ -78,15 +78,7 @@ impl Tip {
 
     /// Replaces the file, atomically and durably. The segments that it speaks of are durable, their names too.
     pub(super) fn put(self, storage: &dyn Storage) -> io::Result<()> {
-        match storage.remove(NEW) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file = storage.create(NEW)?;
-        file.append(&self.encode())?;
-        file.sync()?;
-        storage.rename(NEW, NAME)?;
-        storage.sync_names()
+        replace(storage, NEW, NAME, &self.encode())
     }
 
     fn encode(self) -> [u8; BYTES] {

@@ -81,6 +81,19 @@ pub(crate) fn read_exact_at(file: &dyn StorageFile, mut offset: u64, mut into: &
     Ok(())
 }
 
+/// Replaces a file as a whole, atomically and durably: it is written as `new`, synced, and renamed.
+pub(crate) fn replace(storage: &dyn Storage, new: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
+    match storage.remove(new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = storage.create(new)?;
+    file.append(bytes)?;
+    file.sync()?;
+    storage.rename(new, name)?;
+    storage.sync_names()
+}
+
 /// All bytes of a file.
 pub(crate) fn read_all(file: &dyn StorageFile) -> io::Result<Vec<u8>> {
     let length = usize::try_from(file.length()?).map_err(|_| io::ErrorKind::FileTooLarge)?;
