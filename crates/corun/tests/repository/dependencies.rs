@@ -30,7 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("corun-distributed", &["corun-datafusion"]),
-    ("corun-python", &["corun-datafusion"]),
+    ("corun-python", &["corun-datafusion", "corun-topology"]),
     (
         "corun-pooler",
         &["corun-model", "corun-topology", "corun-resctrl", "corun-net"],

@@ -642,10 +642,7 @@ fn a_scan_does_not_meet_what_its_loop_changes() {
         let mut scan = transaction
             .scan(&by_value, &by_value.all(), direction, Lock::Shared)
             .unwrap();
-        let mut rows = 0;
-        while scan.next().unwrap().is_some() {
-            rows += 1;
-        }
+        let rows = std::iter::from_fn(|| scan.next().unwrap().map(drop)).count();
         assert_eq!(rows, 38);
         transaction.abort();
     }
