@@ -153,8 +153,13 @@ pub(super) fn search(bytes: &[u8], offset: usize, seed: u32, from: u64, before: 
 
 /// The head of a segment.
 pub(super) fn segment_head(store_id: u64, first: Ts) -> [u8; HEAD_BYTES] {
+    head_of(MAGIC, store_id, first)
+}
+
+/// The head of a file of the log's that begins with these bytes.
+pub(super) fn head_of(magic: [u8; 8], store_id: u64, first: Ts) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
-    head[..8].copy_from_slice(&MAGIC);
+    head[..8].copy_from_slice(&magic);
     head[8..12].copy_from_slice(&VERSION.to_le_bytes());
     head[16..24].copy_from_slice(&store_id.to_le_bytes());
     head[24..].copy_from_slice(&first.0.to_le_bytes());
@@ -187,12 +192,17 @@ pub(super) enum Head {
 
 /// Reads the first bytes of a segment.
 pub(super) fn read_head(bytes: &[u8]) -> Head {
+    read_head_of(MAGIC, bytes)
+}
+
+/// Reads the first bytes of a file of the log's, which begins with `magic`.
+pub(super) fn read_head_of(magic: [u8; 8], bytes: &[u8]) -> Head {
     let head = &bytes[..bytes.len().min(HEAD_BYTES)];
     let begun = head.len().min(8);
-    if head.iter().all(|byte| *byte == 0) || (head.len() < HEAD_BYTES && head[..begun] == MAGIC[..begun]) {
+    if head.iter().all(|byte| *byte == 0) || (head.len() < HEAD_BYTES && head[..begun] == magic[..begun]) {
         return Head::Unwritten;
     }
-    if head.len() < HEAD_BYTES || head[..8] != MAGIC {
+    if head.len() < HEAD_BYTES || head[..8] != magic {
         return Head::Foreign;
     }
     if head_sum(head) != half(head, 12) {
