@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use crate::common::driver::{block_on, connect};
 use crate::common::raw::Login;
@@ -38,7 +37,7 @@ fn run(command: &Command) -> Result<Answer, Refusal> {
 /// Serves one client until it leaves.
 fn serve(mut stream: TcpStream, may_change: bool) {
     stream
-        .set_read_timeout(Some(Duration::from_secs(20)))
+        .set_read_timeout(Some(crate::common::raw::PATIENCE))
         .expect("set");
     let (mut bytes, mut out, mut chunk) = (Vec::new(), Vec::new(), [0; 4096]);
     let mut console = None::<Console>;

@@ -18,9 +18,10 @@ use ring::rand::SecureRandom;
 
 use crate::auth::scram::same;
 use crate::core::event_loop::{EventLoop, Todo, cancel_token};
+use crate::core::parts::Step;
 use crate::core::peers;
 use crate::core::peers::key::Destination;
-use crate::core::server::TaskKind;
+use crate::core::server::{Server, Task, TaskKind};
 use crate::core::shared::Message;
 use crate::core::stages::StageTask;
 use crate::wire::error::{Refusal, code};
@@ -32,6 +33,9 @@ pub(in crate::core) const BY_TIMEOUT: &str = "canceling statement due to stateme
 
 /// Cancel requests on their way at most; more are dropped, as a server with too many connections would.
 pub(in crate::core) const CANCELS_MAX: usize = 1024;
+
+/// How long after a cancel request what still runs for nobody is cancelled again.
+const CANCEL_AGAIN: Duration = Duration::from_secs(1);
 
 /// A cancel request on its way.
 pub(in crate::core) struct Cancel {
@@ -241,6 +245,7 @@ impl<R: Reactor> EventLoop<R> {
             return;
         }
         server.process.cancels.begins();
+        server.process.cancel_since = self.now;
         entry.insert(Cancel {
             token,
             target: Target::Server(index, server.id),
@@ -272,6 +277,9 @@ impl<R: Reactor> EventLoop<R> {
             Target::Server(slot, id) => (slot, id),
             Target::Peer(peer) => return self.forward_ended(reactor, peer, cancel, error),
         };
+        if let Some(error) = error.filter(|_| !cancel.sent) {
+            tracing::warn!(%error, "a cancel request did not reach the server");
+        }
         if let Some(server) = self.servers.get_mut(slot).filter(|server| server.id == id) {
             server.process.cancels.ends();
             if server.process.cancels.under_way() == 0 && server.user.client.is_none() {
@@ -307,7 +315,30 @@ impl<R: Reactor> EventLoop<R> {
             }
             self.cancel_closed(reactor, index, None);
         }
+        self.cancel_again(reactor);
         self.forward_waiting(reactor);
+    }
+
+    /// A part of a query that nobody waits for any more runs until it is cancelled, which a request that was lost or came between two
+    /// messages did not do.
+    fn cancel_again(&mut self, reactor: &mut R) {
+        let runs_for_nobody = |server: &Server| {
+            let part = |task: &Task| match &task.kind {
+                TaskKind::Stage(StageTask::Part { step, .. }) => !matches!(step, Step::End),
+                _ => false,
+            };
+            server.stages.job.is_none() && server.task.as_ref().is_some_and(part)
+        };
+        let missed = |server: &Server| {
+            runs_for_nobody(server)
+                && server.process.cancels.under_way() == 0
+                && self.now.saturating_sub(server.process.cancel_since) >= CANCEL_AGAIN
+        };
+        let servers = self.servers.iter().filter(|(_, server)| missed(server));
+        let missed: Vec<usize> = servers.map(|(index, _)| index).collect();
+        for index in missed {
+            self.start_cancel(reactor, index);
+        }
     }
 }
 

@@ -161,6 +161,8 @@ pub(in crate::core) struct ServerProcess {
     /// Where it is bound to a core.
     pub bound: Option<crate::core::ranges::bind::Bound>,
     pub cancels: Cancels,
+    /// When the last of them began.
+    pub cancel_since: Duration,
 }
 
 /// Who uses a connection.

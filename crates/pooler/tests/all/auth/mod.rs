@@ -234,7 +234,7 @@ fn psql(server: Server, (user, password): (&str, &str), more: &str, certificates
     let output = Command::new("psql")
         .args(["-X", "-A", "-t", "-c", "select 1"])
         .arg(format!(
-            "host=127.0.0.1 port={port} user={user} dbname=d connect_timeout=15 gssencmode=disable {more}"
+            "host=127.0.0.1 port={port} user={user} dbname=d connect_timeout=120 gssencmode=disable {more}"
         ))
         .env("PGPASSWORD", password)
         .env("HOME", certificates.folder.path())

@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 use corun_pooler::auth::scram::ClientKeys;
 use corun_pooler::auth::server_login::LoginOptions;
@@ -16,6 +15,8 @@ use corun_pooler::wire::startup::Packet;
 use corun_pooler::wire::{self, TransactionStatus, backend, build, frontend};
 use ring::rand::SystemRandom;
 
+use crate::common::wait::PATIENCE;
+
 /// A connection, with TLS or without.
 pub struct Wire {
     socket: TcpStream,
@@ -25,7 +26,7 @@ pub struct Wire {
 
 impl Wire {
     fn new(socket: TcpStream) -> Self {
-        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
         Self {
             socket,
             tls: None,

@@ -1,8 +1,10 @@
 //! Programs that must not outlive the tests: each is killed when its owner is dropped (also by a panic), and by the kernel when the
 //! test program dies without dropping anything.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -210,16 +212,28 @@ fn janitor() {
     });
 }
 
-/// A port nobody listens on, below those the system gives to outgoing connections.
+/// A port nobody listens on, below those the system gives to outgoing connections; another one at each call, since a server takes a while
+/// to listen there.
 pub fn free_port() -> u16 {
-    static NEXT: Mutex<Option<super::random::Random>> = Mutex::new(None);
-    let mut next = NEXT.lock().unwrap_or_else(|broken| broken.into_inner());
-    let random = next.get_or_insert_with(|| super::random::Random::new(u64::from(std::process::id())));
-    for _ in 0..1000 {
-        let port = 15_000 + random.below(15_000) as u16;
+    const PORTS: Range<u32> = 15_000..30_000;
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let span = PORTS.end - PORTS.start;
+    // Programs that run at the same time look in different places first.
+    let first = std::process::id().wrapping_mul(97) % span;
+    for _ in 0..span {
+        let port = PORTS.start + (first + GIVEN.fetch_add(1, Ordering::Relaxed)) % span;
+        let port = u16::try_from(port).expect("a port");
         if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
     }
-    panic!("no free port between 15000 and 30000");
+    panic!("no free port between {} and {}", PORTS.start, PORTS.end);
+}
+
+#[test]
+fn no_port_is_given_twice() {
+    let mut ports: Vec<u16> = (0..500).map(|_| free_port()).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!(ports.len(), 500);
 }

@@ -1,17 +1,15 @@
 //! A real driver, tokio-postgres, as a client.
 
-use std::time::Duration;
-
 use tokio_postgres::{Client, Error, NoTls};
 
 use super::raw::Login;
 
-/// Runs what the driver does; panics if it takes more than a minute.
+/// Runs what the driver does; panics if it is lost.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let all = async {
-        tokio::time::timeout(Duration::from_secs(60), future)
+        tokio::time::timeout(super::wait::PATIENCE, future)
             .await
-            .expect("in a minute")
+            .expect("an end")
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(all)

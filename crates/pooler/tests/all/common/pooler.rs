@@ -1,14 +1,13 @@
 //! [`TestPooler`]: a pooler in the test program, from the text of its configuration file. It is stopped when dropped.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use corun_pooler::Pooler;
 use corun_resctrl::partition::Partitioner;
 
 use super::configuration::files;
 use super::raw::{Login, Raw};
-use super::wait::wait_at_most;
+use super::wait::wait;
 
 /// A pooler that runs.
 pub struct TestPooler {
@@ -81,7 +80,7 @@ impl Drop for TestPooler {
         if std::thread::panicking() {
             return;
         }
-        wait_at_most(Duration::from_secs(10), || match pooler.has_ended() {
+        wait(|| match pooler.has_ended() {
             true => Ok(()),
             false => Err("the pooler was told to stop at once and did not"),
         });

@@ -10,10 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::child::{Folder, Running, command, free_port, give, run, signal};
 use super::raw::{Login, Raw, Rows};
-use super::wait::wait;
-
-/// How long a server may take to come up.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::wait::{PATIENCE, wait};
 
 /// Password of the users that have one.
 pub const PASSWORD: &str = "secret";
@@ -290,7 +287,12 @@ impl Postgres {
     fn comes_up(&self, until: Instant) -> std::io::Result<()> {
         loop {
             match Raw::connect(&self.login("postgres").database("postgres")) {
-                Ok(_) => return Ok(()),
+                Ok(mut session) => {
+                    let own = self.folder.path().join("data");
+                    let found = session.value("show data_directory");
+                    assert_eq!(Path::new(&found), own, "another server has port {}", self.port);
+                    return Ok(());
+                }
                 Err(error) => {
                     let ended = self.running.as_ref().is_none_or(|running| !running.is_there());
                     if ended || Instant::now() >= until {

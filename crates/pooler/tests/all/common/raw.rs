@@ -14,9 +14,7 @@ use md5::{Digest as _, Md5};
 pub use super::message::Rows;
 use super::message::{self, Message, errors};
 use super::scram::Scram;
-
-/// How long a test waits for an answer before it calls the connection hung.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub use super::wait::PATIENCE;
 
 /// A row by the names of its columns, null as the empty text.
 pub type Row = BTreeMap<String, String>;

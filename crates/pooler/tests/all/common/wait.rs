@@ -3,8 +3,8 @@
 use std::fmt::{Debug, Display};
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test calls it lost.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long anything may take before a test calls it lost. Long, since a fresh and busy machine may stand still for half a minute.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How long a wait sleeps between two looks.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -1,10 +1,12 @@
 //! Commands of the console, and another configuration, while a query runs in parts.
 
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::sync::OnceLock;
 
 use super::fixture::{SplitFixture, all};
 use crate::common::fixture::wait_for_waiting;
-use crate::common::message::{errors, rows};
+use crate::common::message::{cancel_request, errors, rows};
 use crate::common::raw::{Raw, Rows};
 use crate::common::wait::{PATIENCE, wait_until};
 
@@ -61,6 +63,52 @@ fn a_kill_ends_all_parts() {
     fixture.wait_for_no_server("usename = 'app'");
     fixture.console().rows(&format!("resume {}", fixture.database));
     let mut client = fixture.warm_client();
+    fixture.all_is_well(&mut client);
+}
+
+/// Takes connections to a server, and loses the first cancel requests. Returns its port.
+fn lossy_relay(server: u16, mut lost: usize) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.expect("a connection");
+            let mut head = [0; 8];
+            if client.read_exact(&mut head).is_err() {
+                continue;
+            }
+            if head == cancel_request(0, &[0; 4])[..8] && lost > 0 {
+                lost -= 1;
+                continue;
+            }
+            let mut server = TcpStream::connect(("127.0.0.1", server)).expect("the server");
+            server.write_all(&head).expect("written");
+            for (from, to) in [(&client, &server), (&server, &client)] {
+                let (mut from, mut to) = (from.try_clone().expect("a copy"), to.try_clone().expect("a copy"));
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(std::net::Shutdown::Write);
+                });
+            }
+        }
+    });
+    port
+}
+
+/// A request may be lost on its way, and one that comes between two messages of a part is ignored by PostgreSQL.
+#[test]
+fn a_part_whose_cancel_request_is_lost_is_cancelled_again() {
+    let fixture = SplitFixture::start();
+    let server = fixture.server().port();
+    let through = |lost| format!("\"127.0.0.1\"\nport = {}", lossy_relay(server, lost));
+    let direct = format!("\"127.0.0.1\"\nport = {server}");
+    fixture.target.reload_with(&[(&direct, &through(3))]);
+    let mut client = fixture.warm_client();
+    fixture.start_slow(&mut client);
+    fixture.cancel(&client);
+    let messages = client.until_ready();
+    assert_eq!(errors(&messages).len(), 1, "{messages:?}");
+    fixture.wait_for_no_server("usename = 'app' and state = 'active'");
     fixture.all_is_well(&mut client);
 }
 
