@@ -12,6 +12,7 @@
 use corun_exec::ctx;
 use corun_exec::teams;
 
+use crate::changed::ahead;
 use crate::error::Result;
 use crate::garbage::Ghost;
 use crate::horizon::unlinked;
@@ -20,7 +21,7 @@ use crate::operations::{COMMIT, check_stack};
 use crate::options::Durability;
 use crate::redo;
 use crate::row::RowRef;
-use crate::session::{State, Write};
+use crate::session::{Known, State, Write};
 use crate::slots::Rid;
 use crate::table::TableInner;
 use crate::transaction::Transaction;
@@ -65,11 +66,18 @@ impl Transaction<'_> {
             store.log.last()
         } else {
             ctx!();
-            state.make_redo();
+            let marked = ahead(store.log.last());
+            state.make_redo(marked);
             ctx!();
-            let State { redo, writes, .. } = state;
+            let State {
+                redo, writes, known, ..
+            } = state;
             // An error drops the transaction, which undoes it.
             let ts = store.log.append(redo, &self.session.park, |ts| {
+                if ts > marked {
+                    // Thousands of commits went by in between.
+                    mark(writes, known, ts);
+                }
                 for write in writes.iter() {
                     // Of several changes of a row, the newest is the one to be seen; the others lie under it.
                     write.after.commit(ts);
@@ -111,8 +119,10 @@ impl Drop for Transaction<'_> {
 }
 
 impl State {
-    /// Writes the block of the transaction: one record for each row, from before the transaction to after it.
-    fn make_redo(&mut self) {
+    /// Writes the block of the transaction: one record for each row, from before the transaction to after it. Marks its rows as changed by a
+    /// commit up to `marked`.
+    fn make_redo(&mut self, marked: Ts) {
+        mark(&self.writes, &self.known, marked);
         self.redo.clear();
         for write in self.writes.iter().filter(|write| write.first) {
             let known = self.known[write.table as usize].as_ref();
@@ -225,6 +235,15 @@ impl Write {
         } else {
             self.after
         }
+    }
+}
+
+/// Marks rows as changed by a commit up to `ts`.
+fn mark(writes: &[Write], known: &[Option<Known>], ts: Ts) {
+    for write in writes.iter().filter(|write| write.first) {
+        let known = known[write.table as usize].as_ref();
+        let table = &known.expect("tables in use are known").table.0;
+        table.changed.mark(write.rid, ts);
     }
 }
 

@@ -24,9 +24,9 @@ pub struct Recovered {
 pub struct CheckpointDone {
     /// It holds all commits up to this one.
     pub ts: Ts,
-    /// Rows.
+    /// Rows written: those that had changed since the checkpoint before, and those beside which they had to be written again.
     pub rows: u64,
-    /// Bytes.
+    /// Bytes written.
     pub bytes: u64,
 }
 

@@ -1,68 +1,170 @@
-//! Checkpoints: all rows of a snapshot as chunks of a file.
+//! Checkpoints: the rows of a snapshot as chunks.
 //!
 //! ```text
-//! head:   number of tables { definition }        the catalog
-//! chunk:  kind = the table's number   { rid, row } ...     about a mebibyte each
+//! head:    number of tables { definition }        the catalog
+//! whole:   { rid, row } ...                       all rows of a range
+//! delta:   range, a bit for each rid: it is a row │ { rid, row } ...    those that have changed
 //! ```
 //!
-//! What it is not: the file itself, which [`crate::checkpoint`] writes and reads.
+//! Threads take ranges that have changed. What it is not: the files, which [`crate::checkpoint`] writes and reads, nor the choice of
+//! ranges, which [`CheckpointMap`] makes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::checkpoint::CheckpointWriter;
+use corun_exec::workers::{ScopedThreads, Workers};
+use parking_lot::Mutex;
+
+use crate::changed::{RANGE_ROWS, range_of, rows_of};
+use crate::checkpoint::{CheckpointMap, CheckpointWriter, ChunkName, Need, Role};
 use crate::codec::{Reader, put_bytes, put_number, put_table, read_table};
 use crate::counts::CheckpointDone;
 use crate::error::Result;
-use crate::log::Log;
 use crate::schema::TableDef;
 use crate::slots::Rid;
 use crate::snapshot::Snapshot;
-use crate::store::{Catalog, Home};
+use crate::storage::Storage;
+use crate::store::Catalog;
+use crate::table::Table;
+use crate::ts::Ts;
 
-/// Bytes after which a chunk is full: large enough for the disk, small enough for readers to share out.
-const CHUNK_BYTES: usize = 1 << 20;
+/// Bytes of the bits that say which rows of a range are there.
+const PRESENT_BYTES: usize = RANGE_ROWS as usize / 8;
 
-/// Writes a checkpoint of a snapshot.
+/// Where a checkpoint is written to.
+pub(crate) struct Target<'a> {
+    pub(crate) storage: &'a Arc<dyn Storage>,
+    pub(crate) store_id: u64,
+    pub(crate) threads: usize,
+}
+
+/// A range that is to be written.
+struct Job<'a> {
+    table: &'a Table,
+    range: u32,
+    need: Need,
+}
+
+/// Writes a checkpoint of a snapshot: what has changed since the one that `map` knows, which then knows the new one. `flush` returns when
+/// the log has all of the snapshot.
 pub(crate) fn write(
-    home: &Home,
+    target: &Target<'_>,
     catalog: &Catalog,
     snapshot: &Snapshot,
-    log: &Log,
+    map: &mut CheckpointMap,
+    flush: impl FnOnce() -> Result<()>,
 ) -> Result<CheckpointDone> {
+    let mut done = CheckpointDone {
+        ts: snapshot.ts(),
+        rows: 0,
+        bytes: 0,
+    };
+    if map.ts() == snapshot.ts() && !map.files().is_empty() {
+        return Ok(done);
+    }
     let mut head = Vec::new();
     put_number(&mut head, u64::from(catalog.next_id));
     put_number(&mut head, catalog.tables.len() as u64);
     for table in catalog.tables.values() {
         put_table(&mut head, table.0.id, &table.definition());
     }
-    let writer = CheckpointWriter::begin(Arc::clone(&home.storage), home.store_id, snapshot.ts(), &head)?;
-    let (mut rows, mut bytes) = (0, head.len() as u64);
-    let mut chunk = Vec::with_capacity(CHUNK_BYTES + (64 << 10));
+    map.keep_tables(|id| catalog.tables.values().any(|table| table.0.id == id));
+    let jobs = jobs(catalog, map);
+    let storage = Arc::clone(target.storage);
+    let writer = CheckpointWriter::begin(storage, target.store_id, snapshot.ts(), &head, map.files())?;
+    let (rows, first_error, written) = (AtomicU64::new(0), Mutex::new(None), Mutex::new(Vec::new()));
+    ScopedThreads(target.threads).run(jobs.len(), &|number| {
+        if first_error.lock().is_some() {
+            return;
+        }
+        let Some((name, bytes, count)) = chunk(&jobs[number], snapshot, map) else {
+            return;
+        };
+        rows.fetch_add(count, Ordering::Relaxed);
+        match writer.chunk(name, &bytes) {
+            Ok(()) => written.lock().push((name, bytes.len() as u64)),
+            Err(error) => drop(first_error.lock().get_or_insert(error)),
+        }
+    });
+    if let Some(error) = first_error.into_inner() {
+        return Err(error.into());
+    }
+    map.add_file(writer.file());
+    for (name, bytes) in written.into_inner() {
+        let stands = map.add_chunk(name, bytes);
+        debug_assert!(stands, "changes are of ranges that the map has");
+    }
+    flush()?;
+    let mut kept = map.keep_files();
+    kept.pop();
+    let manifest = writer.finish(&kept)?;
+    done.bytes = manifest.files.last().map_or(0, |file| file.bytes);
+    done.rows = rows.into_inner();
+    map.set_newest_bytes(done.bytes);
+    Ok(done)
+}
+
+/// The ranges that are to be written.
+fn jobs<'a>(catalog: &'a Catalog, map: &CheckpointMap) -> Vec<Job<'a>> {
+    let emptied = map.emptied();
+    let mut jobs = Vec::new();
     for table in catalog.tables.values() {
-        for found in snapshot.rows(table, 0..table.rid_end())? {
-            rows += 1;
-            put_number(&mut chunk, u64::from(found.rid.0));
-            put_bytes(&mut chunk, found.row.encoded());
-            if chunk.len() >= CHUNK_BYTES {
-                bytes += chunk.len() as u64;
-                writer.chunk(table.0.id, &chunk)?;
-                chunk.clear();
+        let used = table
+            .rid_end()
+            .checked_sub(1)
+            .map_or(0, |last| range_of(Rid(last)) + 1);
+        for range in 0..used.max(map.ranges_of(table.0.id)) {
+            let changed = table.0.changed.since(range, map.ts()) || map.files().is_empty();
+            let need = map.need(table.0.id, range, changed, &emptied);
+            if need != Need::Nothing {
+                jobs.push(Job { table, range, need });
             }
         }
-        if !chunk.is_empty() {
-            bytes += chunk.len() as u64;
-            writer.chunk(table.0.id, &chunk)?;
-            chunk.clear();
+    }
+    jobs
+}
+
+/// What to write of a range: its name, its bytes, and how many rows it has. None if it is empty and always was.
+fn chunk(job: &Job<'_>, snapshot: &Snapshot, map: &CheckpointMap) -> Option<(ChunkName, Vec<u8>, u64)> {
+    let (table, range) = (job.table.0.id, job.range);
+    let rows: Vec<(Rid, Ts, &[u8])> = snapshot.versions(job.table, rows_of(range)).collect();
+    let name = |role| ChunkName { table, range, role };
+    // Numbers are a few bytes; lengths need not be exact here.
+    let bytes =
+        |rows: &mut dyn Iterator<Item = &(Rid, Ts, &[u8])>| rows.map(|row| row.2.len() as u64 + 6).sum();
+    if let Need::Changes { role, since } = job.need {
+        let has_changed = |row: &&(Rid, Ts, &[u8])| row.1 > since;
+        let delta: u64 = bytes(&mut rows.iter().filter(has_changed));
+        let delta = delta + PRESENT_BYTES as u64;
+        if !map.is_whole_better(table, range, role, bytes(&mut rows.iter()), delta) {
+            let mut chunk = Vec::with_capacity(delta as usize);
+            put_number(&mut chunk, u64::from(range));
+            let mut present = [0_u8; PRESENT_BYTES];
+            for (rid, ..) in &rows {
+                let at = (rid.0 - rows_of(range).start) as usize;
+                present[at / 8] |= 1 << (at % 8);
+            }
+            chunk.extend_from_slice(&present);
+            let count = put_rows(&mut chunk, rows.iter().filter(has_changed));
+            return Some((name(role), chunk, count));
         }
     }
-    // The log must not be shorter than the checkpoint.
-    log.flush()?;
-    writer.finish()?;
-    Ok(CheckpointDone {
-        ts: snapshot.ts(),
-        rows,
-        bytes,
-    })
+    if rows.is_empty() && !map.has(table, range) {
+        return None;
+    }
+    let mut chunk = Vec::with_capacity(bytes(&mut rows.iter()) as usize);
+    let count = put_rows(&mut chunk, rows.iter());
+    Some((name(Role::Whole), chunk, count))
+}
+
+fn put_rows<'a>(chunk: &mut Vec<u8>, rows: impl Iterator<Item = &'a (Rid, Ts, &'a [u8])>) -> u64 {
+    let mut count = 0;
+    for (rid, _, row) in rows {
+        put_number(chunk, u64::from(rid.0));
+        put_bytes(chunk, row);
+        count += 1;
+    }
+    count
 }
 
 /// The catalog of a checkpoint: the highest table number so far, and the tables with theirs.
@@ -74,6 +176,15 @@ pub(crate) fn read_head(head: &[u8]) -> Option<(u32, Vec<(u32, TableDef)>)> {
         .map(|_| read_table(&mut reader))
         .collect::<Option<_>>()?;
     reader.is_empty().then_some((next_id, tables))
+}
+
+/// A delta: its range, for each of its rows whether it is there, and the bytes of those that have changed.
+pub(crate) fn read_delta(chunk: &[u8]) -> Option<(u32, impl Iterator<Item = bool>, &[u8])> {
+    let mut reader = Reader::new(chunk);
+    let range = reader.number32()?;
+    let (present, rest) = reader.rest().split_at_checked(PRESENT_BYTES)?;
+    let present = (0..RANGE_ROWS as usize).map(|at| present[at / 8] & 1 << (at % 8) != 0);
+    Some((range, present, rest))
 }
 
 /// The rows of a chunk. `Some(None)` stands for one that cannot be read.

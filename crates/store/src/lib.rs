@@ -42,7 +42,9 @@
 //! What it is not: it knows no SQL and no Arrow (`corun-datafusion` shows its tables to SQL), and it never looks for the machine's
 //! topology; who waits, and on what kind of thread, is handed in through [`park`].
 
+mod changed;
 pub mod checkpoint;
+mod checkpointer;
 mod codec;
 mod commit;
 mod counts;

@@ -20,7 +20,8 @@ use std::time::Instant;
 use corun_exec::workers::{ScopedThreads, Workers};
 use parking_lot::Mutex;
 
-use crate::checkpoint::{CheckpointReader, Manifest};
+use crate::changed::rows_of;
+use crate::checkpoint::{CheckpointMap, CheckpointReader, Manifest, Role};
 use crate::counts::Recovered;
 use crate::error::{Result, StoreError};
 use crate::image;
@@ -39,10 +40,11 @@ use crate::table::{Table, TableInner};
 use crate::ts::Ts;
 use crate::version::VersionPtr;
 
-/// What was read.
-pub(crate) struct Read {
+/// What a store has when it is opened.
+#[derive(Default)]
+pub(crate) struct Content {
     pub(crate) catalog: Catalog,
-    pub(crate) end: LogEnd,
+    pub(crate) checkpoint: CheckpointMap,
     pub(crate) damage: Option<Damage>,
     pub(crate) recovered: Recovered,
 }
@@ -57,13 +59,13 @@ struct Reading<'a> {
     recovered: Recovered,
 }
 
-/// Reads a store.
+/// Reads a store: what it has, and where its log goes on.
 pub(crate) fn read(
     storage: &Arc<dyn Storage>,
     manifest: &Manifest,
     options: &Options,
     memory: &Arc<Memory>,
-) -> Result<Read> {
+) -> Result<(Content, LogEnd)> {
     let mut reading = Reading {
         options,
         memory,
@@ -73,8 +75,9 @@ pub(crate) fn read(
         recovered: Recovered::default(),
     };
     let started = Instant::now();
-    if manifest.checkpoint.is_some() {
-        reading.checkpoint(&CheckpointReader::open(&**storage, manifest)?, manifest.ts)?;
+    let reader = CheckpointReader::open(&**storage, manifest)?;
+    if !manifest.files.is_empty() {
+        reading.checkpoint(&reader)?;
     }
     reading.recovered.checkpoint_time = started.elapsed();
 
@@ -96,12 +99,13 @@ pub(crate) fn read(
     let started = Instant::now();
     let catalog = reading.indexes(end.last())?;
     reading.recovered.index_time = started.elapsed();
-    Ok(Read {
+    let content = Content {
         catalog,
-        end,
+        checkpoint: reader.into_map(),
         damage: log.damage().cloned(),
         recovered: reading.recovered,
-    })
+    };
+    Ok((content, end))
 }
 
 impl Reading<'_> {
@@ -123,7 +127,7 @@ impl Reading<'_> {
         self.tables.insert(id, (definition, table));
     }
 
-    fn checkpoint(&mut self, reader: &CheckpointReader, ts: Ts) -> Result<()> {
+    fn checkpoint(&mut self, reader: &CheckpointReader) -> Result<()> {
         let head = image::read_head(reader.head());
         let (next_id, tables) =
             head.ok_or_else(|| self.damaged("the checkpoint's catalog cannot be read"))?;
@@ -131,14 +135,14 @@ impl Reading<'_> {
             self.add_table(id, definition);
         }
         self.next_id = self.next_id.max(next_id);
-        let chunks = reader.chunks();
+        let parts = reader.parts();
         let (done, rows) = (AtomicUsize::new(0), AtomicU64::new(0));
         let first_error = Mutex::new(None);
-        ScopedThreads(self.options.threads()).run(chunks, &|number| {
+        ScopedThreads(self.options.threads()).run(parts, &|number| {
             if first_error.lock().is_some() {
                 return;
             }
-            match self.chunk(reader, number, ts) {
+            match self.part(reader, number) {
                 Ok(count) => rows.fetch_add(count, Ordering::Relaxed),
                 Err(error) => {
                     first_error.lock().get_or_insert(error);
@@ -146,23 +150,39 @@ impl Reading<'_> {
                 }
             };
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            self.options.progress("checkpoint", done as u64, chunks as u64);
+            self.options.progress("checkpoint", done as u64, parts as u64);
         });
         self.recovered.checkpoint_rows = rows.into_inner();
         first_error.into_inner().map_or(Ok(()), Err)
     }
 
-    fn chunk(&self, reader: &CheckpointReader, number: usize, ts: Ts) -> Result<u64> {
-        let (id, bytes) = reader.chunk(number)?;
-        let (_, table) = self
-            .tables
-            .get(&id)
-            .ok_or_else(|| self.damaged(format!("chunk {number} is of table {id}, which is not there")))?;
+    /// Puts the rows of a part into their slots, and takes those away that its deltas do not have any more. Returns how many rows it read.
+    fn part(&self, reader: &CheckpointReader, number: usize) -> Result<u64> {
+        let part = reader.part(number)?;
+        let Some((_, table)) = self.tables.get(&part.table) else {
+            // It was dropped since. Tables never get the number of another.
+            return Ok(0);
+        };
+        if part.chunks.first().is_some_and(|(role, ..)| *role != Role::Whole) {
+            let what = format!("part {number} of the checkpoint has changes, and no rows before them");
+            return Err(self.damaged(what));
+        }
+        let unreadable = || self.damaged(format!("part {number} of the checkpoint cannot be read"));
         let mut count = 0;
-        for row in image::rows(&bytes) {
-            let (rid, row) = row.ok_or_else(|| self.damaged(format!("chunk {number} cannot be read")))?;
-            self.put(table, rid, row, ts)?;
-            count += 1;
+        for (role, ts, bytes) in &part.chunks {
+            let mut rows = &bytes[..];
+            if *role != Role::Whole {
+                let (range, present, rest) = image::read_delta(bytes).ok_or_else(unreadable)?;
+                rows = rest;
+                for (rid, _) in rows_of(range).zip(present).filter(|(_, is_there)| !is_there) {
+                    table.slots.clear_now(Rid(rid));
+                }
+            }
+            for row in image::rows(rows) {
+                let (rid, row) = row.ok_or_else(unreadable)?;
+                self.put(table, rid, row, *ts)?;
+                count += 1;
+            }
         }
         Ok(count)
     }

@@ -27,9 +27,9 @@ use crate::version::VersionPtr;
 /// How often [`Session::run`] runs a transaction at most.
 pub const RUNS_MAX: u32 = 100;
 
-/// What [`Session::run`] waits before the second run, and by how many of these at most before later ones; times one to seven. Unmeasured.
+/// What [`Session::run`] waits before the second run, twice as long each further time, up to `PAUSE << DOUBLINGS_MAX` (80 ms). Unmeasured.
 const PAUSE: Duration = Duration::from_micros(20);
-const PAUSES_MAX: u32 = 32;
+const DOUBLINGS_MAX: u32 = 12;
 
 /// How far a transaction may go in a table without further locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -197,7 +197,8 @@ impl Session {
                 Err(error) if error.is_retryable() && runs < RUNS_MAX => {
                     // Longer each time, and not as long as others: who meets at once meets again.
                     let slot = self.state.get_mut().holder.slot();
-                    let pause = PAUSE * runs.min(PAUSES_MAX) * (1 + slot % 7);
+                    let eighths = 1 + (slot.wrapping_mul(31) ^ runs.wrapping_mul(0x9E37_79B9) >> 16) % 8;
+                    let pause = PAUSE * (1 << runs.min(DOUBLINGS_MAX)) / 16 * eighths;
                     self.park.park(Some(Instant::now() + pause));
                 }
                 answer => return answer,

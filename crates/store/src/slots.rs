@@ -211,6 +211,18 @@ impl Slots {
         self.find(rid)
     }
 
+    /// Frees the row of a rid read from a file, while its reader alone has the row: for recovery. False if there is none.
+    pub(crate) fn clear_now(&self, rid: Rid) -> bool {
+        let slot = self.find(rid);
+        let Some((slot, version)) = slot.and_then(|slot| Some((slot, slot.newest()?))) else {
+            return false;
+        };
+        slot.set(None);
+        // SAFETY: one thread alone has the row, and nobody else knows its version.
+        unsafe { version.free(None) };
+        true
+    }
+
     fn chunk(&self, rid: u32) {
         let (chunk, _) = place(rid);
         self.directory[chunk].get_or_init(|| {

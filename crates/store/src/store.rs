@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use corun_exec::teams;
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Mutex, RwLock};
 
 use crate::checkpoint::Manifest;
+use crate::checkpointer::Checkpointer;
 use crate::counts::{CheckpointDone, Recovered, Stats};
 use crate::error::{Result, StoreError};
 use crate::garbage::Orphans;
 use crate::horizon::Horizon;
-use crate::image;
 use crate::index::IndexInner;
 use crate::key::Words;
 use crate::lock::{LockOptions, Locks};
@@ -28,7 +28,7 @@ use crate::memory::Memory;
 use crate::options::Options;
 use crate::park::{self, Park};
 use crate::pool::Pool;
-use crate::recovery;
+use crate::recovery::{self, Content};
 use crate::redo;
 use crate::schema::{IndexDef, TableDef};
 use crate::session::Session;
@@ -69,23 +69,14 @@ pub(crate) struct StoreInner {
     pub(crate) horizon: Horizon,
     pub(crate) catalog: RwLock<Catalog>,
     /// Held while definitions change, and while a checkpoint is written.
-    defining: Mutex<()>,
+    pub(crate) defining: Mutex<()>,
     definitions: AtomicU64,
     closed: AtomicBool,
     /// Garbage of sessions that ended.
     pub(crate) orphans: Orphans,
     /// By worker.
     pools: Box<[Pool]>,
-    checkpointer: Checkpointer,
-}
-
-/// Wakes the thread that makes checkpoints.
-#[derive(Default)]
-struct Checkpointer {
-    stop: Mutex<bool>,
-    wake: Condvar,
-    /// What its last attempt said, if it failed.
-    failed: Mutex<Option<String>>,
+    pub(crate) checkpointer: Checkpointer,
 }
 
 /// An in-memory transactional store. Cheap to clone; all clones are the same store.
@@ -149,7 +140,7 @@ impl Store {
                 None => Manifest::create(&*storage, new_id())?,
             };
             let memory = Arc::new(Memory::new(options.memory_max));
-            let read = recovery::read(&storage, &manifest, &options, &memory)?;
+            let (content, end) = recovery::read(&storage, &manifest, &options, &memory)?;
             let log_options = LogOptions {
                 flush_every: options.flush_every,
                 bytes_max: options.log_bytes_max,
@@ -160,21 +151,13 @@ impl Store {
                 // While a sync takes its time, asynchronous commits go on into the buffer.
                 buffer_bytes: (options.transaction_bytes_max * 2).max(32 << 20),
             };
-            let log = Log::start(Arc::clone(&storage), manifest.store_id, read.end, log_options)?;
+            let log = Log::start(Arc::clone(&storage), manifest.store_id, end, log_options)?;
             let home = Home {
                 storage,
                 store_id: manifest.store_id,
                 owner: Mutex::new(Some(owner)),
             };
-            let store = Store::new(
-                options,
-                Some(home),
-                log,
-                read.catalog,
-                read.damage,
-                read.recovered,
-                memory,
-            );
+            let store = Store::new(options, Some(home), log, content, memory);
             store.start_checkpointer()?;
             Ok(store)
         })
@@ -188,26 +171,10 @@ impl Store {
         options.check()?;
         let memory = Arc::new(Memory::new(options.memory_max));
         let log = Log::memory(Ts::ZERO);
-        Ok(Store::new(
-            options,
-            None,
-            log,
-            Catalog::default(),
-            None,
-            Recovered::default(),
-            memory,
-        ))
+        Ok(Store::new(options, None, log, Content::default(), memory))
     }
 
-    fn new(
-        options: Options,
-        home: Option<Home>,
-        log: Log,
-        catalog: Catalog,
-        damage: Option<Damage>,
-        recovered: Recovered,
-        memory: Arc<Memory>,
-    ) -> Store {
+    fn new(options: Options, home: Option<Home>, log: Log, content: Content, memory: Arc<Memory>) -> Store {
         let locks = Locks::new(LockOptions {
             transactions_max: options.sessions_max,
             locks_max: options.locks_max,
@@ -217,19 +184,19 @@ impl Store {
         });
         let inner = Arc::new(StoreInner {
             home,
-            damage,
-            recovered,
+            damage: content.damage,
+            recovered: content.recovered,
             locks: Arc::new(locks),
             log,
             memory,
             horizon: Horizon::new(options.snapshots_max),
-            catalog: RwLock::new(catalog),
+            catalog: RwLock::new(content.catalog),
             defining: Mutex::new(()),
             definitions: AtomicU64::new(1),
             closed: AtomicBool::new(false),
             orphans: Orphans::default(),
             pools: (0..options.workers).map(|_| Pool::new()).collect(),
-            checkpointer: Checkpointer::default(),
+            checkpointer: Checkpointer::new(content.checkpoint),
             options,
         });
         Store {
@@ -491,8 +458,8 @@ impl Store {
         })
     }
 
-    /// Writes all rows to a checkpoint and lets go of the log before it. Transactions go on meanwhile; definitions wait. A store
-    /// in memory has nothing to write.
+    /// Writes all that has changed since the last checkpoint, and lets go of the log before it. Transactions go on meanwhile; definitions
+    /// wait. A store in memory has nothing to write.
     ///
     /// # Errors
     /// If files cannot be written; then the last checkpoint and the log stay as they are.
@@ -522,7 +489,7 @@ impl Store {
             bytes_max: inner.memory.limit(),
             log_bytes: inner.log.bytes(),
             snapshots: inner.horizon.open(),
-            checkpoint_failure: inner.checkpointer.failed.lock().clone(),
+            checkpoint_failure: inner.checkpointer.failure(),
         }
     }
 
@@ -553,8 +520,7 @@ impl Store {
 impl Closer {
     fn stop(&self) -> Result<()> {
         self.inner.closed.store(true, Ordering::Release);
-        *self.inner.checkpointer.stop.lock() = true;
-        self.inner.checkpointer.wake.notify_all();
+        self.inner.checkpointer.stop();
         if let Some(thread) = self.thread.lock().take() {
             // It only ends by itself; a panic there was reported by the runtime.
             let _ = thread.join();
@@ -575,17 +541,12 @@ impl Drop for Closer {
     }
 }
 
-/// How often the log's length is looked at.
-const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
-/// How many looks pass before a checkpoint that failed is tried again.
-const LOOKS_AFTER_FAILURE: u32 = 10;
-
 impl StoreInner {
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
-    fn check_open(&self) -> Result<()> {
+    pub(crate) fn check_open(&self) -> Result<()> {
         if self.is_closed() {
             Err(StoreError::Closed)
         } else {
@@ -616,63 +577,6 @@ impl StoreInner {
     fn flush_definition(&self) -> Result<()> {
         self.log.flush()?;
         Ok(())
-    }
-
-    fn checkpoint(self: &Arc<Self>) -> Result<Option<CheckpointDone>> {
-        let Some(home) = &self.home else {
-            return Ok(None);
-        };
-        // A log that has failed is found before all rows are written in vain.
-        self.log.flush()?;
-        // Definitions stay as they are until it is written.
-        let _defining = self.defining.lock();
-        let snapshot = Snapshot::for_checkpoint(self)?;
-        let done = image::write(home, &self.catalog.read(), &snapshot, &self.log)?;
-        self.log
-            .remove_before(snapshot.ts())
-            .map_err(|source| StoreError::Storage {
-                what: "remove old log segments of",
-                place: home.storage.place(),
-                source,
-            })?;
-        Ok(Some(done))
-    }
-
-    /// Makes a checkpoint whenever the log has grown enough, until the store is closed.
-    fn keep_checkpoints(self: &Arc<Self>) {
-        let every = self.options.checkpoint_log_bytes;
-        // Before commits are refused, however much the last checkpoint left of the log.
-        let half = match self.options.log_bytes_max {
-            0 => u64::MAX,
-            limit => limit / 2,
-        };
-        let (mut base, mut rest) = (0, 0);
-        loop {
-            {
-                let mut stop = self.checkpointer.stop.lock();
-                if !*stop {
-                    self.checkpointer.wake.wait_for(&mut stop, LOOK_EVERY);
-                }
-                if *stop {
-                    return;
-                }
-            }
-            let bytes = self.log.bytes();
-            if every == 0 || bytes <= base || bytes < (base + every).min(half) {
-                continue;
-            }
-            if rest > 0 {
-                rest -= 1;
-                continue;
-            }
-            let outcome = self.checkpoint();
-            match &outcome {
-                // What is left of the log is no reason for the next one.
-                Ok(_) => base = self.log.bytes(),
-                Err(_) => rest = LOOKS_AFTER_FAILURE,
-            }
-            *self.checkpointer.failed.lock() = outcome.err().map(|error| error.to_string());
-        }
     }
 }
 

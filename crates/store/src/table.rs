@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crate::changed::Changed;
 use crate::index::{Index, IndexInner};
 use crate::lock::TableLock;
 use crate::memory::Memory;
@@ -52,6 +53,7 @@ pub(crate) struct TableInner {
     pub(crate) memory: Arc<Memory>,
     // Changing.
     pub(crate) slots: Slots,
+    pub(crate) changed: Changed,
     /// By number; each is set once and stays. Who changes `live` holds the table's lock exclusively, who reads the indexes to
     /// write rows holds it at least with intention.
     indexes: [OnceLock<Arc<IndexInner>>; INDEXES_MAX],
@@ -77,6 +79,7 @@ impl TableInner {
             lock: TableLock::new(id),
             memory,
             slots: Slots::new(workers),
+            changed: Changed::new(),
             indexes: std::array::from_fn(|_| OnceLock::new()),
             live: AtomicU64::new(0),
             dropped: AtomicBool::new(false),

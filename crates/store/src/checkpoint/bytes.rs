@@ -2,6 +2,8 @@
 //!
 //! ```text
 //!   magic 8 │ version 4 │ checksum 4 │ store id 8 │ ts 8          little endian; this layout stays in all versions
+//!
+//!   version 1: a checkpoint is one file whose chunks hold any rows of a table       version 2: files of chunks that hold ranges of rows
 //! ```
 //!
 //! What it is not: it knows no files.
@@ -11,7 +13,8 @@ use crc32fast::Hasher;
 use super::CheckpointError;
 use crate::ts::Ts;
 
-pub(super) const VERSION: u32 = 1;
+/// The newest format; older ones are read.
+pub(super) const VERSION: u32 = 2;
 pub(super) const HEAD_BYTES: usize = 32;
 
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -20,6 +23,42 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// Numbers and texts one after the other; `None` where the bytes end before.
+pub(super) struct Fields<'a>(pub &'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    pub fn u32(&mut self) -> Option<u32> {
+        Some(u32_at(self.take(4)?, 0))
+    }
+
+    pub fn u64(&mut self) -> Option<u64> {
+        Some(u64_at(self.take(8)?, 0))
+    }
+
+    /// A text after its length.
+    pub fn text(&mut self) -> Option<String> {
+        let bytes = self.u32()? as usize;
+        Some(std::str::from_utf8(self.take(bytes)?).ok()?.to_string())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// What a head says.
+pub(super) struct Head {
+    pub version: u32,
+    pub store_id: u64,
+    pub ts: Ts,
 }
 
 /// A head; its checksum covers `rest` too.
@@ -43,13 +82,13 @@ fn sum(head: &[u8], rest: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Checks the head at the beginning of `bytes`; `rest` of them is under its checksum. Returns store and timestamp.
+/// Checks the head at the beginning of `bytes`; `rest` of them is under its checksum.
 pub(super) fn check_head(
     magic: &[u8; 8],
     bytes: &[u8],
     rest: usize,
     file: &str,
-) -> Result<(u64, Ts), CheckpointError> {
+) -> Result<Head, CheckpointError> {
     let damaged = |offset: usize, what: &str| {
         Err(CheckpointError::Damaged {
             file: file.to_string(),
@@ -67,7 +106,11 @@ pub(super) fn check_head(
         return damaged(0, "the checksum of its head is wrong");
     }
     match u32_at(bytes, 8) {
-        VERSION => Ok((u64_at(bytes, 16), Ts(u64_at(bytes, 24)))),
+        version @ 1..=VERSION => Ok(Head {
+            version,
+            store_id: u64_at(bytes, 16),
+            ts: Ts(u64_at(bytes, 24)),
+        }),
         version => Err(CheckpointError::NewerVersion {
             file: file.to_string(),
             version,

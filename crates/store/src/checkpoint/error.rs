@@ -69,9 +69,9 @@ pub enum CheckpointError {
         /// Of the chunk.
         bytes: usize,
     },
-    /// A chunk number that is not there.
-    #[error("there is no chunk {index}; the checkpoint has {count}")]
-    NoSuchChunk {
+    /// A part number that is not there.
+    #[error("there is no part {index}; the checkpoint has {count}")]
+    NoSuchPart {
         /// Asked for.
         index: usize,
         /// How many there are.

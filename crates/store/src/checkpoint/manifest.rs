@@ -1,7 +1,8 @@
-//! [`Manifest`]: the small file that says which store a folder holds and which checkpoint is in force.
+//! [`Manifest`]: the small file that says which store a folder holds and which files are its checkpoint.
 //!
 //! ```text
-//!   corun.manifest   head (see `bytes`, ts of the checkpoint) │ checkpoint length 8 │ name length 4 │ name
+//!   corun.manifest   head (see `bytes`, ts of the checkpoint) │ files 4 │ for each: ts 8 │ length 8 │ name length 4 │ name
+//!   format 1         head                                     │ length 8 │ name length 4 │ name           one file or none
 //! ```
 //!
 //! It is replaced as a whole: written beside, synced, renamed, names synced. What it is not: a catalog of tables.
@@ -9,7 +10,7 @@
 use std::io::ErrorKind;
 
 use super::CheckpointError;
-use super::bytes::{HEAD_BYTES, check_head, head, u32_at, u64_at};
+use super::bytes::{Fields, HEAD_BYTES, check_head, head};
 use crate::log::{TIP, segment_first};
 use crate::storage::{Failure, Storage, read_all, replace};
 use crate::ts::Ts;
@@ -19,6 +20,17 @@ const NAME: &str = "corun.manifest";
 /// What will become the manifest.
 const NEW: &str = "corun.manifest.new";
 
+/// A file of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointFile {
+    /// In the store's folder.
+    pub name: String,
+    /// It says what had changed up to this commit.
+    pub ts: Ts,
+    /// Its length.
+    pub bytes: u64,
+}
+
 /// Which store a folder holds, and its checkpoint in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
@@ -26,8 +38,8 @@ pub struct Manifest {
     pub store_id: u64,
     /// The commits up to here are in the checkpoint. 0 without one.
     pub ts: Ts,
-    /// The checkpoint's file and length in bytes; `None` before the first.
-    pub checkpoint: Option<(String, u64)>,
+    /// The checkpoint's files, the oldest first; none before the first checkpoint.
+    pub files: Vec<CheckpointFile>,
 }
 
 impl Manifest {
@@ -74,7 +86,7 @@ impl Manifest {
         let manifest = Manifest {
             store_id,
             ts: Ts::ZERO,
-            checkpoint: None,
+            files: Vec::new(),
         };
         manifest.put_in_force(storage)?;
         Ok(manifest)
@@ -91,42 +103,56 @@ impl Manifest {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let (name, length) = self
-            .checkpoint
-            .as_ref()
-            .map_or(("", 0), |(name, length)| (name.as_str(), *length));
-        let mut rest = Vec::new();
-        rest.extend_from_slice(&length.to_le_bytes());
-        rest.extend_from_slice(&(name.len() as u32).to_le_bytes());
-        rest.extend_from_slice(name.as_bytes());
+        let mut rest = (self.files.len() as u32).to_le_bytes().to_vec();
+        for file in &self.files {
+            rest.extend_from_slice(&file.ts.0.to_le_bytes());
+            rest.extend_from_slice(&file.bytes.to_le_bytes());
+            rest.extend_from_slice(&(file.name.len() as u32).to_le_bytes());
+            rest.extend_from_slice(file.name.as_bytes());
+        }
         let mut bytes = head(&MAGIC, self.store_id, self.ts, &rest);
         bytes.extend_from_slice(&rest);
         bytes
     }
 
     fn decode(bytes: &[u8], file: &str) -> Result<Manifest, CheckpointError> {
-        let (store_id, ts) = check_head(&MAGIC, bytes, bytes.len().saturating_sub(HEAD_BYTES), file)?;
-        let rest = &bytes[HEAD_BYTES..];
-        let name = rest.get(12..).and_then(|name| std::str::from_utf8(name).ok());
-        match name {
-            Some(name) if name.len() == u32_at(rest, 8) as usize => {
-                let checkpoint = (!name.is_empty()).then(|| (name.to_string(), u64_at(rest, 0)));
-                Ok(Manifest {
-                    store_id,
-                    ts,
-                    checkpoint,
-                })
-            }
-            _ => {
-                let (file, what) = (file.to_string(), "its length is wrong".to_string());
-                Err(CheckpointError::Damaged {
-                    file,
-                    offset: HEAD_BYTES as u64,
-                    what,
-                })
-            }
-        }
+        let head = check_head(&MAGIC, bytes, bytes.len().saturating_sub(HEAD_BYTES), file)?;
+        let rest = Fields(&bytes[HEAD_BYTES..]);
+        let files = match head.version {
+            1 => files_of_format_1(rest, head.ts),
+            _ => files(rest),
+        };
+        let files = files.ok_or_else(|| CheckpointError::Damaged {
+            file: file.to_string(),
+            offset: HEAD_BYTES as u64,
+            what: "its length is wrong".to_string(),
+        })?;
+        Ok(Manifest {
+            store_id: head.store_id,
+            ts: head.ts,
+            files,
+        })
     }
+}
+
+fn files(mut rest: Fields<'_>) -> Option<Vec<CheckpointFile>> {
+    let count = rest.u32()?;
+    let mut file = || {
+        Some(CheckpointFile {
+            ts: Ts(rest.u64()?),
+            bytes: rest.u64()?,
+            name: rest.text()?,
+        })
+    };
+    let files = (0..count).map(|_| file()).collect::<Option<_>>()?;
+    rest.is_empty().then_some(files)
+}
+
+/// Of the first format, in which a checkpoint is one file.
+fn files_of_format_1(mut rest: Fields<'_>, ts: Ts) -> Option<Vec<CheckpointFile>> {
+    let (bytes, name) = (rest.u64()?, rest.text()?);
+    let file = (!name.is_empty()).then_some(CheckpointFile { name, ts, bytes });
+    rest.is_empty().then(|| file.into_iter().collect())
 }
 
 /// Names of checkpoints: `checkpoint-<ts, 20 digits>-<number>.corun`; the number tells two at the same commit apart.

@@ -1,8 +1,8 @@
-//! [`CheckpointWriter`]: writes one checkpoint and puts it in force.
+//! [`CheckpointWriter`]: writes the file of one checkpoint and puts it in force, beside those files of earlier ones that still count.
 //!
 //! ```text
 //!   file   head (see `bytes`) │ chunks, one after the other │ table │ tail
-//!   table  for each chunk, the catalog first:  offset 8 │ length 4 │ kind 4 │ checksum 4
+//!   table  for each chunk, the catalog first:  offset 8 │ length 4 │ checksum 4 │ table 4 │ range 4 │ role 4
 //!   tail   table offset 8 │ entries 8 │ checksum of table and tail 4 │ magic 8
 //! ```
 //!
@@ -16,12 +16,12 @@ use parking_lot::Mutex;
 
 use super::bytes::{HEAD_BYTES, head};
 use super::manifest::{checkpoint_name, is_checkpoint};
-use super::{CheckpointError, Manifest};
+use super::{CheckpointError, CheckpointFile, ChunkName, Manifest, Role};
 use crate::storage::{Failure, Storage, StorageFile};
 use crate::ts::Ts;
 
 pub(super) const MAGIC: [u8; 8] = *b"corunchk";
-pub(super) const ENTRY_BYTES: usize = 20;
+pub(super) const ENTRY_BYTES: usize = 28;
 pub(super) const TAIL_BYTES: usize = 28;
 
 /// What is written between two syncs, in bytes: one sync of everything at the end would hold up those of the log for
@@ -49,7 +49,7 @@ struct Position {
 
 impl CheckpointWriter {
     /// Begins the checkpoint of all commits up to `ts`; `catalog` comes back as [`super::CheckpointReader::head`]. Removes
-    /// what earlier attempts left.
+    /// what earlier attempts left, but no file of `in_use`: after an attempt whose very end failed, the manifest may name others.
     ///
     /// # Errors
     /// [`CheckpointError::Storage`], [`CheckpointError::Older`], and those of [`Manifest::read`].
@@ -58,6 +58,7 @@ impl CheckpointWriter {
         store_id: u64,
         ts: Ts,
         catalog: &[u8],
+        in_use: &[CheckpointFile],
     ) -> Result<CheckpointWriter, CheckpointError> {
         let manifest = Manifest::read(&*storage)?;
         if let Some(newest) = manifest
@@ -75,16 +76,15 @@ impl CheckpointWriter {
             // after the rename. It must be before the checkpoint of the manifest before it goes.
             manifest.put_in_force(&*storage)?;
         }
-        let in_force = manifest
-            .and_then(|manifest| manifest.checkpoint)
-            .map(|(name, _)| name);
-        remove_others(&*storage, in_force.as_deref())
+        let mut kept = manifest.map_or_else(Vec::new, |manifest| manifest.files);
+        kept.extend_from_slice(in_use);
+        remove_others(&*storage, &kept)
             .map_err(|error| failure("remove old checkpoints in", &storage.place(), &error))?;
         let name = [0, 1]
             .map(|number| checkpoint_name(ts, number))
             .into_iter()
-            .find(|name| Some(name) != in_force.as_ref())
-            .expect("two names, and one of them at most is taken");
+            .find(|name| kept.iter().all(|file| file.name != *name))
+            .expect("two names, and one of them at most is taken: of one commit there is one file in force");
         let path = format!("{}/{name}", storage.place());
         let head = head(&MAGIC, store_id, ts, &[]);
         let create = || {
@@ -107,7 +107,8 @@ impl CheckpointWriter {
             at: Mutex::new(at),
             storage,
         };
-        writer.chunk(0, catalog)?;
+        let (table, range, role) = (0, 0, Role::Whole);
+        writer.chunk(ChunkName { table, range, role }, catalog)?;
         Ok(writer)
     }
 
@@ -115,7 +116,7 @@ impl CheckpointWriter {
     ///
     /// # Errors
     /// [`CheckpointError::Storage`], [`CheckpointError::TooLarge`]. After the first the checkpoint cannot be finished.
-    pub fn chunk(&self, kind: u32, bytes: &[u8]) -> Result<(), CheckpointError> {
+    pub fn chunk(&self, name: ChunkName, bytes: &[u8]) -> Result<(), CheckpointError> {
         let length =
             u32::try_from(bytes.len()).map_err(|_| CheckpointError::TooLarge { bytes: bytes.len() })?;
         let sum = crc32fast::hash(bytes);
@@ -131,7 +132,7 @@ impl CheckpointWriter {
             }
             let offset = at.offset;
             at.table.extend_from_slice(&offset.to_le_bytes());
-            for word in [length, kind, sum] {
+            for word in [length, sum, name.table, name.range, name.role.number()] {
                 at.table.extend_from_slice(&word.to_le_bytes());
             }
             at.offset += u64::from(length);
@@ -144,12 +145,12 @@ impl CheckpointWriter {
         if must_sync { self.sync() } else { Ok(()) }
     }
 
-    /// Makes the checkpoint durable, puts it in force, and removes older ones. Returns the new manifest.
+    /// Makes the file durable, puts it in force together with the older files `kept`, and removes all others. Returns the new manifest.
     ///
     /// # Errors
     /// [`CheckpointError::Storage`]: the checkpoint before is still in force, unless the very last sync failed; then it is
     /// this one or that, and both are there.
-    pub fn finish(self) -> Result<Manifest, CheckpointError> {
+    pub fn finish(self, kept: &[CheckpointFile]) -> Result<Manifest, CheckpointError> {
         let bytes = {
             let mut at = self.at.lock();
             if let Some(failure) = &at.failure {
@@ -174,12 +175,25 @@ impl CheckpointWriter {
         let manifest = Manifest {
             store_id: self.store_id,
             ts: self.ts,
-            checkpoint: Some((self.name.clone(), bytes)),
+            files: [kept, &[self.file_of(bytes)]].concat(),
         };
         manifest.put_in_force(&*self.storage)?;
         // From here on the new one counts. What cannot be removed now is removed by the next checkpoint.
-        let _ = remove_others(&*self.storage, Some(&self.name));
+        let _ = remove_others(&*self.storage, &manifest.files);
         Ok(manifest)
+    }
+
+    /// The file it writes; its length is not known before the end.
+    pub(crate) fn file(&self) -> CheckpointFile {
+        self.file_of(0)
+    }
+
+    fn file_of(&self, bytes: u64) -> CheckpointFile {
+        CheckpointFile {
+            name: self.name.clone(),
+            ts: self.ts,
+            bytes,
+        }
     }
 
     fn path(&self) -> String {
@@ -200,10 +214,10 @@ fn failure(what: &str, path: &str, error: &io::Error) -> CheckpointError {
     CheckpointError::Storage(Failure::new(format!("{what} {path}"), error))
 }
 
-/// Removes all checkpoints but `in_force`.
-fn remove_others(storage: &dyn Storage, in_force: Option<&str>) -> io::Result<()> {
+/// Removes all files of checkpoints but those.
+fn remove_others(storage: &dyn Storage, kept: &[CheckpointFile]) -> io::Result<()> {
     for name in storage.names()? {
-        if is_checkpoint(&name) && Some(name.as_str()) != in_force {
+        if is_checkpoint(&name) && kept.iter().all(|file| file.name != name) {
             storage.remove(&name)?;
         }
     }

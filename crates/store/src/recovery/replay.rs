@@ -131,6 +131,7 @@ impl Reading<'_> {
             record,
         } = change;
         let (rid, ts) = (*rid, *ts);
+        table.changed.mark(rid, ts);
         let wrong = |what: &str| {
             Err(self.damaged(format!(
                 "commit {ts} {what} (table {:?}, row {})",
@@ -151,13 +152,9 @@ impl Reading<'_> {
                 version.commit(ts);
             }
             Record::Delete { .. } => {
-                let slot = table.slots.find(rid);
-                let Some((slot, version)) = slot.and_then(|slot| Some((slot, slot.newest()?))) else {
+                if !table.slots.clear_now(rid) {
                     return wrong("deletes a row that is not there");
-                };
-                slot.set(None);
-                // SAFETY: this thread alone has the row, and nobody else knows its version.
-                unsafe { version.free(None) };
+                }
             }
             _ => unreachable!("definitions were sorted out"),
         }

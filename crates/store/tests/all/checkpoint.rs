@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::thread;
 
 use corun_store::Ts;
-use corun_store::checkpoint::{CheckpointError, CheckpointReader, CheckpointWriter, Manifest};
+use corun_store::checkpoint::{
+    CheckpointError, CheckpointFile, CheckpointReader, CheckpointWriter, ChunkName, Manifest, Role,
+};
 use corun_store::log::{Log, LogEnd, LogOptions, LogReader, OnDamage};
 use corun_store::park::ThreadPark;
 use corun_store::storage::{Folder, Storage, Twin};
@@ -27,13 +29,31 @@ fn content(ts: u64) -> (Vec<u8>, Vec<(u32, Vec<u8>)>) {
     )
 }
 
+/// A chunk that each checkpoint has of its own: no later one says anything of its range.
+fn own(ts: u64) -> (u32, Vec<u8>) {
+    (1000 + ts as u32, vec![ts as u8; 100])
+}
+
+fn whole(table: u32) -> ChunkName {
+    let (range, role) = (7, Role::Whole);
+    ChunkName { table, range, role }
+}
+
+/// Writes the checkpoint at `ts` beside the newest file of the one before.
 fn write(storage: &Arc<dyn Storage>, ts: u64) -> Result<Manifest, CheckpointError> {
     let (catalog, chunks) = content(ts);
-    let writer = CheckpointWriter::begin(Arc::clone(storage), STORE, Ts(ts), &catalog)?;
-    for (kind, bytes) in &chunks {
-        writer.chunk(*kind, bytes)?;
+    let before = Manifest::read(&**storage)?.map_or_else(Vec::new, |manifest| manifest.files);
+    let kept: Vec<CheckpointFile> = before
+        .into_iter()
+        .next_back()
+        .filter(|file| file.ts != Ts(ts))
+        .into_iter()
+        .collect();
+    let writer = CheckpointWriter::begin(Arc::clone(storage), STORE, Ts(ts), &catalog, &kept)?;
+    for (table, bytes) in chunks.iter().chain([&own(ts)]) {
+        writer.chunk(whole(*table), bytes)?;
     }
-    writer.finish()
+    writer.finish(&kept)
 }
 
 /// The commit of the checkpoint in force, which must be whole.
@@ -43,18 +63,25 @@ fn check(storage: &dyn Storage) -> Result<Option<u64>, CheckpointError> {
     };
     assert_eq!(manifest.store_id, STORE);
     let reader = CheckpointReader::open(storage, &manifest)?;
-    if manifest.checkpoint.is_none() {
-        assert_eq!((manifest.ts, reader.head(), reader.chunks()), (Ts(0), &[][..], 0));
+    if manifest.files.is_empty() {
+        assert_eq!((manifest.ts, reader.head(), reader.parts()), (Ts(0), &[][..], 0));
         return Ok(Some(0));
     }
-    let (catalog, chunks) = content(manifest.ts.0);
+    let (catalog, mut expected) = content(manifest.ts.0);
     assert_eq!(reader.head(), catalog);
-    assert_eq!(
-        reader.bytes_total(),
-        chunks.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>()
-    );
-    let read: Result<Vec<_>, _> = (0..reader.chunks()).map(|index| reader.chunk(index)).collect();
-    assert_eq!(read?, chunks);
+    expected.extend(manifest.files.iter().map(|file| own(file.ts.0)));
+    let part = |index| {
+        let part = reader.part(index)?;
+        let [(Role::Whole, _, bytes)] = &part.chunks[..] else {
+            panic!("{part:?}");
+        };
+        Ok((part.table, bytes.clone()))
+    };
+    let read: Result<Vec<_>, CheckpointError> = (0..reader.parts()).map(part).collect();
+    let mut read = read?;
+    read.sort();
+    expected.sort();
+    assert_eq!(read, expected);
     Ok(Some(manifest.ts.0))
 }
 
@@ -79,15 +106,15 @@ fn the_newest_checkpoint_counts_and_the_others_go() {
             let manifest = write(&storage, ts).unwrap();
             assert_eq!(Manifest::read(&*storage).unwrap(), Some(manifest));
             assert_eq!(check(&*storage).unwrap(), Some(ts));
-            assert_eq!(storage.names().unwrap().len(), 2, "a checkpoint and the manifest");
+            assert!(storage.names().unwrap().len() <= 3, "two files and the manifest");
         }
         // One that is not finished does not count, and leaves nothing for long.
-        let unfinished = CheckpointWriter::begin(Arc::clone(&storage), STORE, Ts(12), b"").unwrap();
-        unfinished.chunk(1, &[1; 1000]).unwrap();
+        let unfinished = CheckpointWriter::begin(Arc::clone(&storage), STORE, Ts(12), b"", &[]).unwrap();
+        unfinished.chunk(whole(1), &[1; 1000]).unwrap();
         drop(unfinished);
         assert_eq!(check(&*storage).unwrap(), Some(9));
         write(&storage, 13).unwrap();
-        assert_eq!(storage.names().unwrap().len(), 2);
+        assert_eq!(storage.names().unwrap().len(), 3);
         let older = write(&storage, 8).err().unwrap();
         assert!(
             matches!(older, CheckpointError::Older { ts: 8, newest: 13 }),
@@ -100,31 +127,36 @@ fn the_newest_checkpoint_counts_and_the_others_go() {
 fn threads_write_and_read_chunks_together() {
     let folder = tempfile::tempdir().unwrap();
     let storage: Arc<dyn Storage> = Arc::new(Folder::open(folder.path()).unwrap());
-    let writer = CheckpointWriter::begin(Arc::clone(&storage), STORE, Ts(3), b"catalog").unwrap();
+    let writer = CheckpointWriter::begin(Arc::clone(&storage), STORE, Ts(3), b"catalog", &[]).unwrap();
     thread::scope(|scope| {
         for thread in 0..4_u32 {
             let writer = &writer;
             scope.spawn(move || {
                 for number in 0..100 {
+                    let name = ChunkName {
+                        range: u32::from(number),
+                        ..whole(thread)
+                    };
                     writer
-                        .chunk(thread, &vec![number; 1000 + usize::from(number) * 7])
+                        .chunk(name, &vec![number; 1000 + usize::from(number) * 7])
                         .unwrap();
                 }
             });
         }
     });
-    let reader = CheckpointReader::open(&*storage, &writer.finish().unwrap()).unwrap();
-    assert_eq!(reader.chunks(), 400);
+    let reader = CheckpointReader::open(&*storage, &writer.finish(&[]).unwrap()).unwrap();
+    assert_eq!(reader.parts(), 400);
     let mut found: Vec<(u32, u8)> = thread::scope(|scope| {
         let readers: Vec<_> = (0..4)
             .map(|part| {
                 let reader = &reader;
                 scope.spawn(move || {
-                    let of_part = (0..100).map(|at| reader.chunk(part * 100 + at).unwrap());
-                    let check = |(kind, bytes): (u32, Vec<u8>)| {
+                    let of_part = (0..100).map(|at| reader.part(part * 100 + at).unwrap());
+                    let check = |part: corun_store::checkpoint::Part| {
+                        let bytes = &part.chunks[0].2;
                         let number = bytes[0];
-                        assert!(bytes == vec![number; 1000 + usize::from(number) * 7]);
-                        (kind, number)
+                        assert!(*bytes == vec![number; 1000 + usize::from(number) * 7]);
+                        (part.table, number)
                     };
                     of_part.map(check).collect::<Vec<_>>()
                 })
@@ -142,8 +174,8 @@ fn threads_write_and_read_chunks_together() {
             .eq((0..4).flat_map(|thread| (0..100).map(move |number| (thread, number))))
     );
     assert!(matches!(
-        reader.chunk(400),
-        Err(CheckpointError::NoSuchChunk {
+        reader.part(400),
+        Err(CheckpointError::NoSuchPart {
             index: 400,
             count: 400
         })
@@ -183,7 +215,7 @@ fn a_crash_at_any_point_leaves_the_old_or_the_new_one_whole() {
             // And the next one, at the same commit.
             write(&of(&after), 7).unwrap();
             assert_eq!(check(&after.crash(seed)).unwrap(), Some(7));
-            assert_eq!(after.names().unwrap().len(), 2);
+            assert!(after.names().unwrap().len() <= 3);
         }
         if finished && effects > 30 {
             break;
@@ -323,12 +355,12 @@ fn a_checkpoint_that_cannot_be_written_changes_nothing() {
     assert_eq!(check(&disk).unwrap(), Some(4));
     disk.full_at(None);
 
-    let writer = CheckpointWriter::begin(of(&disk), STORE, Ts(9), b"").unwrap();
+    let writer = CheckpointWriter::begin(of(&disk), STORE, Ts(9), b"", &[]).unwrap();
     disk.read_only(true);
-    assert!(writer.chunk(1, b"x").is_err());
+    assert!(writer.chunk(whole(1), b"x").is_err());
     disk.read_only(false);
-    assert!(writer.chunk(1, b"y").is_err(), "an error stays");
-    assert!(writer.finish().is_err());
+    assert!(writer.chunk(whole(1), b"y").is_err(), "an error stays");
+    assert!(writer.finish(&[]).is_err());
     for syncs in 0..2 {
         disk.fail_sync_after(syncs);
         assert!(write(&of(&disk), 9).is_err());
@@ -340,22 +372,38 @@ fn a_checkpoint_that_cannot_be_written_changes_nothing() {
     assert_eq!(check(&disk).unwrap(), Some(9));
 }
 
+/// Whether a byte of the file at commit 3 belongs to a chunk that the one at commit 5 has replaced.
+fn is_dead(at: u64, bytes: u64) -> bool {
+    let chunks: usize = content(3).1.iter().map(|(_, bytes)| bytes.len()).sum();
+    let first = 32 + content(3).0.len() as u64;
+    let last = first + chunks as u64;
+    assert!(last < bytes);
+    (first..last).contains(&at)
+}
+
 #[test]
 fn every_flipped_byte_is_seen() {
     let disk = Twin::new(1);
     Manifest::create(&disk, STORE).unwrap();
-    let manifest = write(&of(&disk), 3).unwrap();
-    let (checkpoint, length) = manifest.checkpoint.clone().unwrap();
+    write(&of(&disk), 3).unwrap();
+    let manifest = write(&of(&disk), 5).unwrap();
+    let [older, newer] = &manifest.files[..] else {
+        panic!("{manifest:?}");
+    };
+    let manifest_bytes = disk.bytes("corun.manifest").unwrap().len() as u64;
     for (name, length) in [
-        (
-            "corun.manifest".to_string(),
-            disk.bytes("corun.manifest").unwrap().len() as u64,
-        ),
-        (checkpoint.clone(), length),
+        ("corun.manifest".to_string(), manifest_bytes),
+        (older.name.clone(), older.bytes),
+        (newer.name.clone(), newer.bytes),
     ] {
         for at in (0..length).filter(|at| at % 37 == 0 || *at < 40 || *at + 200 > length) {
             let broken = disk.kill();
             broken.flip(&name, at, at as u8).unwrap();
+            if name == older.name && is_dead(at, older.bytes) {
+                // Chunks that a newer file has replaced are not read.
+                assert_eq!(check(&broken).unwrap(), Some(5));
+                continue;
+            }
             let error = check(&broken).unwrap_err();
             let said = error.to_string();
             assert!(said.contains(&name), "byte {at}: {said}");
@@ -373,12 +421,22 @@ fn every_flipped_byte_is_seen() {
             );
         }
     }
-    disk.remove(&checkpoint).unwrap();
-    let error = check(&disk).unwrap_err();
-    assert!(
-        matches!(error, CheckpointError::Storage(_)) && error.to_string().contains(&checkpoint),
-        "{error}"
-    );
+    // Each missing; the one in the place of the other.
+    for (name, other) in [(&older.name, &newer.name), (&newer.name, &older.name)] {
+        let broken = disk.kill();
+        broken.remove(name).unwrap();
+        let error = check(&broken).unwrap_err();
+        assert!(
+            matches!(error, CheckpointError::Storage(_)) && error.to_string().contains(name),
+            "{error}"
+        );
+        broken.put(name, &disk.bytes(other).unwrap());
+        let error = check(&broken).unwrap_err();
+        assert!(
+            matches!(error, CheckpointError::Damaged { .. }) && error.to_string().contains(name),
+            "{error}"
+        );
+    }
 }
 
 #[test]
@@ -402,22 +460,23 @@ fn folders_that_are_no_store_are_refused() {
     assert!(said("corun.manifest", b"hello").contains("too short"));
     assert!(said("corun.manifest", &[b'x'; 64]).contains("first bytes"));
     let mut newer = b"corunman".to_vec();
-    newer.extend_from_slice(&2_u32.to_le_bytes());
+    newer.extend_from_slice(&3_u32.to_le_bytes());
     newer.resize(64, 0);
     let sum = crc32fast::hash(&[&newer[..12], &newer[16..]].concat());
     newer[12..16].copy_from_slice(&sum.to_le_bytes());
-    assert!(said("corun.manifest", &newer).contains("format version 2"));
+    assert!(said("corun.manifest", &newer).contains("format version 3"));
 
     // The checkpoint of another store, and of another commit.
     let (one, two) = (Twin::new(1), Twin::new(2));
-    let name = write(&of(&one), 3).unwrap().checkpoint.unwrap().0;
+    let name = write(&of(&one), 3).unwrap().files.remove(0).name;
     Manifest::create(&two, STORE + 1).unwrap();
-    let writer = CheckpointWriter::begin(of(&two), STORE + 1, Ts(3), &content(3).0).unwrap();
-    content(3)
-        .1
+    let writer = CheckpointWriter::begin(of(&two), STORE + 1, Ts(3), &content(3).0, &[]).unwrap();
+    let chunks = content(3).1;
+    chunks
         .iter()
-        .for_each(|(kind, bytes)| writer.chunk(*kind, bytes).unwrap());
-    writer.finish().unwrap();
+        .chain([&own(3)])
+        .for_each(|(table, bytes)| writer.chunk(whole(*table), bytes).unwrap());
+    writer.finish(&[]).unwrap();
     one.put(&name, &two.bytes(&name).unwrap());
     assert!(matches!(
         check(&one),

@@ -10,6 +10,7 @@ mod crash_twin;
 mod faults;
 mod findings;
 mod history;
+mod incremental;
 mod keys;
 mod lock;
 mod log_clients;

@@ -6,7 +6,7 @@
 mod bank;
 mod check;
 mod history;
-mod random;
+pub(crate) mod random;
 mod rows;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
