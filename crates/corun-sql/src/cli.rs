@@ -33,6 +33,12 @@ pub enum Command {
     Sql(Box<crate::sql::SqlArgs>),
     /// Run stages of other machines' statements.
     Worker(crate::cluster::WorkerArgs),
+    /// Copy a store's folder into a new one, after every byte was checked.
+    Backup(crate::copies::BackupArgs),
+    /// Make a store's folder of a backup, after every byte was checked.
+    Restore(crate::copies::RestoreArgs),
+    /// Read all of a store's folder and say what is in it, or what is damaged.
+    Verify(crate::copies::VerifyArgs),
     /// Write man pages and shell completions into a folder; packages are built with it.
     #[command(hide = true)]
     Documents(corun_cli::documents::DocumentsArgs),

@@ -3,6 +3,7 @@
 
 mod cli;
 mod cluster;
+mod copies;
 mod scratch;
 mod sql;
 
@@ -34,6 +35,9 @@ fn main() -> ExitCode {
             let _scratch = scratch();
             cluster::run(&args)
         }
+        cli::Command::Backup(args) => copies::backup(&args),
+        cli::Command::Restore(args) => copies::restore(&args),
+        cli::Command::Verify(args) => copies::verify(&args),
         cli::Command::Documents(args) => documents::run(&args, cli::Arguments::command(), &[]),
     };
     failure::finish_explained(result, |error| {

@@ -60,6 +60,12 @@ pub enum StoreError {
         /// The folder.
         place: String,
     },
+    /// A folder that was to be read has no store.
+    #[error("there is no store in {place}; name the folder of one")]
+    NoStore {
+        /// The folder.
+        place: String,
+    },
     /// What was read back cannot be.
     #[error("{place} is damaged: {what}")]
     Damaged {

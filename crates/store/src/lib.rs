@@ -42,6 +42,7 @@
 //! What it is not: it knows no SQL and no Arrow (`corun-datafusion` shows its tables to SQL), and it never looks for the machine's
 //! topology; who waits, and on what kind of thread, is handed in through [`park`].
 
+mod backup;
 mod changed;
 pub mod checkpoint;
 mod checkpointer;
@@ -78,6 +79,7 @@ mod version;
 mod workers;
 mod write;
 
+pub use backup::{Verified, VerifiedTable, restore, verify, verify_on};
 pub use counts::{CheckpointDone, Recovered, Stats};
 pub use error::{Result, StoreError};
 pub use index::Index;

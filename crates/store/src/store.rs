@@ -122,19 +122,7 @@ impl Store {
             options.check()?;
             // A folder of somebody else's stays as it is, without a lock's file.
             Manifest::read(&*storage)?;
-            let owner = storage.lock().map_err(|source| {
-                if source.kind() == std::io::ErrorKind::WouldBlock {
-                    StoreError::InUse {
-                        place: storage.place(),
-                    }
-                } else {
-                    StoreError::Storage {
-                        what: "lock",
-                        place: storage.place(),
-                        source,
-                    }
-                }
-            })?;
+            let owner = own(&*storage)?;
             let manifest = match Manifest::read(&*storage)? {
                 Some(manifest) => manifest,
                 None => Manifest::create(&*storage, new_id())?,
@@ -580,6 +568,20 @@ impl StoreInner {
     }
 }
 
+/// Makes the caller the only owner of a store's folder.
+pub(crate) fn own(storage: &dyn Storage) -> Result<Box<dyn Send + Sync>> {
+    storage.lock().map_err(|source| match source.kind() {
+        std::io::ErrorKind::WouldBlock => StoreError::InUse {
+            place: storage.place(),
+        },
+        _ => StoreError::Storage {
+            what: "lock",
+            place: storage.place(),
+            source,
+        },
+    })
+}
+
 fn tree_error(table: &str, index: &str, source: corun_exec::shared_csb::SharedCsbError) -> StoreError {
     StoreError::Tree {
         table: table.to_owned(),
@@ -589,7 +591,7 @@ fn tree_error(table: &str, index: &str, source: corun_exec::shared_csb::SharedCs
 }
 
 /// A number no other store has, as good as certainly: from the clock, the process and the allocator's addresses.
-fn new_id() -> u64 {
+pub(crate) fn new_id() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     let mut hasher = std::hash::RandomState::new().build_hasher();
     hasher.write_u32(std::process::id());

@@ -213,6 +213,60 @@ fn a_store_that_is_open_elsewhere_or_no_folder_is_an_error() {
 }
 
 #[test]
+fn a_store_is_backed_up_verified_and_restored() {
+    let folder = folder();
+    let run = |arguments: &[&str]| corun_in(folder.path(), arguments, "");
+    assert_eq!(sql(folder.path(), &[LOAD, &["-c", "select 1"]].concat()).code, 0);
+    for arguments in [["backup", "shop", "copy"], ["restore", "copy", "shop2"]] {
+        let run = run(&arguments);
+        assert_eq!(run.code, 0, "{run:?}");
+        assert!(run.out.contains("orders: 3000 rows"), "{run:?}");
+    }
+    for store in ["shop", "copy", "shop2"] {
+        let run = run(&["verify", store]);
+        assert!(run.code == 0 && run.out.contains("orders: 3000 rows"), "{run:?}");
+    }
+    let query = ["--store", "shop2", "-c", "select count(*) as count from orders"];
+    assert!(sql(folder.path(), &query).out.contains("3000"));
+
+    check_error(
+        &run(&["backup", "shop", "copy"]),
+        1,
+        "cannot back up shop",
+        "already",
+    );
+    check_error(
+        &run(&["verify", "nowhere"]),
+        1,
+        "cannot verify nowhere",
+        "there is no store in nowhere",
+    );
+    let log = std::fs::read_dir(folder.path().join("copy")).expect("the copy");
+    let log = log.map(|entry| entry.expect("a file").path());
+    let log = log
+        .filter(|path| path.display().to_string().contains("/log-"))
+        .max()
+        .expect("a log");
+    let mut bytes = std::fs::read(&log).expect("its bytes");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&log, bytes).expect("written");
+    check_error(
+        &run(&["verify", "copy"]),
+        1,
+        "cannot verify copy",
+        "is damaged at byte",
+    );
+    check_error(
+        &run(&["restore", "copy", "shop3"]),
+        1,
+        "cannot restore copy",
+        "is damaged at byte",
+    );
+    assert!(!folder.path().join("shop3").exists(), "nothing was made");
+}
+
+#[test]
 fn help_shows_how_to_load_and_query() {
     let run = corun_in(&std::env::temp_dir(), &["sql", "--help"], "");
     for expected in [

@@ -16,7 +16,7 @@ use crate::storage::{Failure, Storage, read_all, replace};
 use crate::ts::Ts;
 
 const MAGIC: [u8; 8] = *b"corunman";
-const NAME: &str = "corun.manifest";
+const NAME: &str = Manifest::NAME;
 /// What will become the manifest.
 const NEW: &str = "corun.manifest.new";
 
@@ -43,6 +43,9 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// The name of its file.
+    pub(crate) const NAME: &'static str = "corun.manifest";
+
     /// The manifest of a folder; `None` if the folder is fresh.
     ///
     /// # Errors
@@ -93,7 +96,7 @@ impl Manifest {
     }
 
     /// Replaces the manifest, atomically and durably.
-    pub(super) fn put_in_force(&self, storage: &dyn Storage) -> Result<(), CheckpointError> {
+    pub(crate) fn put_in_force(&self, storage: &dyn Storage) -> Result<(), CheckpointError> {
         replace(storage, NEW, NAME, &self.encode()).map_err(|error| {
             CheckpointError::Storage(Failure::new(
                 format!("replace {}/{NAME}", storage.place()),
