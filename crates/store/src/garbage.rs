@@ -58,6 +58,8 @@ pub(crate) struct Clearing<'a> {
     pub(crate) pool: &'a Pool,
     pub(crate) worker: usize,
     pub(crate) oldest: Ts,
+    /// As `oldest`, and durable: who finds the trace of a deletion must learn of its commit for as long as that may be lost.
+    pub(crate) oldest_durable: Ts,
 }
 
 impl Garbage {
@@ -114,7 +116,11 @@ impl Garbage {
         }
         // Once each at most: those that cannot be cleared now go to the end.
         for _ in 0..self.ghosts.len().min(CLEAR_MAX) {
-            if self.ghosts.front().is_none_or(|ghost| ghost.end > with.oldest) {
+            if self
+                .ghosts
+                .front()
+                .is_none_or(|ghost| ghost.end > with.oldest_durable)
+            {
                 break;
             }
             let ghost = self.ghosts.pop_front().expect("there is a first");
@@ -216,7 +222,8 @@ fn is_needed(
         return Some(false);
     }
     // The row was changed meanwhile. Other sessions may know a newer horizon and be freeing its older states.
-    let pin = with.horizon.pin(|| with.log.durable())?;
+    let floor = || with.horizon.floor(|| with.log.last(), || with.log.durable());
+    let pin = with.horizon.pin(floor)?;
     let mut version = newest;
     while !seen_by_all(version, pin.oldest()) {
         let Some(previous) = version.previous() else {

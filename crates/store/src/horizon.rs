@@ -1,7 +1,8 @@
 //! [`Horizon`]: which snapshots are open, and so which old versions nobody needs any more.
 //!
-//! Collectors go by the newest *durable* commit: a snapshot may be of that or of any later one, and what was replaced after the
-//! one it is of is kept.
+//! Collectors go by the newest commit: a snapshot is of that or of a later one, and what was replaced after the one it is of is kept. From the
+//! first snapshot of what is *durable* on they go by the newest durable commit, which is a flush older: until then the versions of a flush would
+//! be kept for nobody, and fill the caches.
 //!
 //! What it is not: a lock. Snapshots and writers never wait for each other.
 
@@ -12,6 +13,11 @@ use crate::ts::Ts;
 
 /// A place no snapshot has.
 const FREE: u64 = u64::MAX;
+
+/// Nobody has asked for durable snapshots.
+const NEVER: u64 = u64::MAX;
+/// Somebody is just asking for the first.
+const BEGINS: u64 = u64::MAX - 1;
 
 /// Those who keep old versions while they follow them, at a time.
 const PINS: usize = 4;
@@ -25,6 +31,8 @@ pub(crate) struct Horizon {
     taken: AtomicUsize,
     /// Places from here on were never taken: the first free one is, so few are looked at.
     end: AtomicUsize,
+    /// What is durable counts, from this commit on; or `NEVER`, or `BEGINS`.
+    durable_from: AtomicU64,
 }
 
 impl Horizon {
@@ -35,6 +43,42 @@ impl Horizon {
                 .collect(),
             taken: AtomicUsize::new(0),
             end: AtomicUsize::new(0),
+            durable_from: AtomicU64::new(NEVER),
+        }
+    }
+
+    /// What no later snapshot is older than. None while that changes.
+    ///
+    /// A collector that finds `NEVER` has read `last` before, so not after [`Horizon::keep_durable`] read it: of the two sequentially consistent
+    /// fences its own is first. So nobody ever frees more than what was replaced up to the number returned here later.
+    #[inline]
+    pub(crate) fn floor(&self, last: impl FnOnce() -> Ts, durable: impl FnOnce() -> Ts) -> Option<Ts> {
+        let last = last();
+        fence(Ordering::SeqCst);
+        match self.durable_from.load(Ordering::SeqCst) {
+            NEVER => Some(last),
+            BEGINS => None,
+            from => Some(durable().max(Ts(from))),
+        }
+    }
+
+    /// From now on what is durable counts. Returns the commit that must be durable before a snapshot can be of the newest durable one.
+    pub(crate) fn keep_durable(&self, last: impl FnOnce() -> Ts) -> Ts {
+        let order = (Ordering::SeqCst, Ordering::SeqCst);
+        if self
+            .durable_from
+            .compare_exchange(NEVER, BEGINS, order.0, order.1)
+            .is_ok()
+        {
+            fence(Ordering::SeqCst);
+            self.durable_from.store(last().0, Ordering::SeqCst);
+        }
+        loop {
+            match self.durable_from.load(Ordering::SeqCst) {
+                // Another thread is two lines above.
+                BEGINS => std::thread::yield_now(),
+                from => return Ts(from),
+            }
         }
     }
 
@@ -91,16 +135,17 @@ impl Horizon {
     /// if that cannot be had just now.
     ///
     /// Collectors that look from now on keep everything. One that looked before cannot free more than that: it knew no newer
-    /// timestamp than `last` says here (by the fences, as with snapshots), and of each snapshot that is open here it either saw
+    /// timestamp than `floor` says here (by the fences, as with snapshots), and of each snapshot that is open here it either saw
     /// that too, or the snapshot came later and is not older than the newest it knew. A snapshot that is just being made could be
     /// any, so then there is no answer.
-    pub(crate) fn pin(&self, last: impl FnOnce() -> Ts) -> Option<Pin<'_>> {
+    pub(crate) fn pin(&self, floor: impl FnOnce() -> Option<Ts>) -> Option<Pin<'_>> {
         let number = self.take(0..PINS)?;
         let mut pin = Pin {
             horizon: self,
             number,
-            oldest: last(),
+            oldest: Ts::ZERO,
         };
+        pin.oldest = floor()?;
         fence(Ordering::SeqCst);
         for (other, place) in self.places.iter().enumerate() {
             match place.load(Ordering::SeqCst) {
@@ -178,11 +223,11 @@ mod tests {
     #[test]
     fn a_pin_keeps_everything_and_knows_the_oldest() {
         let horizon = Horizon::new(1);
-        let pin = horizon.pin(|| Ts(7)).unwrap();
+        let pin = horizon.pin(|| Some(Ts(7))).unwrap();
         assert_eq!((pin.oldest(), horizon.open()), (Ts(7), 0));
         assert_eq!(horizon.oldest(|| Ts(9)), Ts(0));
         assert!(
-            horizon.pin(|| Ts(7)).is_none(),
+            horizon.pin(|| Some(Ts(7))).is_none(),
             "the other may be a snapshot that begins"
         );
         drop(pin);
@@ -192,9 +237,24 @@ mod tests {
             horizon.enter(|| Ts(4)).is_none(),
             "pins' places are no snapshots'"
         );
-        assert_eq!(horizon.pin(|| Ts(7)).unwrap().oldest(), Ts(4));
+        assert_eq!(horizon.pin(|| Some(Ts(7))).unwrap().oldest(), Ts(4));
         horizon.leave(place);
         assert_eq!((horizon.oldest(|| Ts(9)), horizon.open()), (Ts(9), 0));
+    }
+
+    #[test]
+    fn what_is_durable_counts_once_somebody_has_asked_for_it() {
+        let horizon = Horizon::new(1);
+        let floor = |last, durable| horizon.floor(|| Ts(last), || Ts(durable));
+        assert_eq!(floor(9, 3), Some(Ts(9)));
+        assert_eq!(horizon.keep_durable(|| Ts(12)), Ts(12));
+        assert_eq!(
+            floor(15, 3),
+            Some(Ts(12)),
+            "what may be freed already is not kept"
+        );
+        assert_eq!(floor(20, 14), Some(Ts(14)));
+        assert_eq!(horizon.keep_durable(|| Ts(30)), Ts(12), "once");
     }
 
     #[test]

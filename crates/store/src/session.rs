@@ -276,7 +276,11 @@ impl State {
     /// Clears some garbage, if there is any that can go.
     pub(crate) fn clear_garbage(&mut self, store: &StoreInner) {
         let log: &Log = &store.log;
-        let oldest = || store.horizon.oldest(|| log.durable());
+        let Some(floor) = store.horizon.floor(|| log.last(), || log.durable()) else {
+            // Later.
+            return;
+        };
+        let oldest = || store.horizon.oldest(|| floor);
         if self.garbage.has_room()
             && let Some(left) = store.orphans.take(oldest)
         {
@@ -285,13 +289,15 @@ impl State {
         if self.garbage.is_empty() {
             return;
         }
+        let oldest = oldest();
         let clearing = Clearing {
             log,
             horizon: &store.horizon,
             memory: &store.memory,
             pool: store.pool(self.worker),
             worker: self.worker,
-            oldest: oldest(),
+            oldest,
+            oldest_durable: oldest.min(log.durable()),
         };
         self.garbage.clear(&clearing, &mut self.holder, &mut self.share);
         if self.garbage.is_too_much() {

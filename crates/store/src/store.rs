@@ -240,11 +240,16 @@ impl Store {
     }
 
     /// The store as it would be found after a crash now, to be read only: without the newest commits if they are not on disk yet.
-    /// Every durable commit that has returned is in it.
+    /// Every durable commit that has returned is in it. The first such snapshot of a store waits for the disk.
     ///
     /// # Errors
-    /// As [`Store::snapshot`].
+    /// As [`Store::snapshot`]; errors of the log.
     pub fn durable_snapshot(&self) -> Result<Snapshot> {
+        let log = &self.inner.log;
+        let from = self.inner.horizon.keep_durable(|| log.last());
+        if from > log.durable() {
+            log.wait_durable(from, &park::current())?;
+        }
         Snapshot::new(&self.inner, Log::durable)
     }
 
