@@ -82,7 +82,7 @@ pub use index::Index;
 pub use key::{KEY_BYTES_MAX, KeyError, KeyRange};
 pub use operations::{OPERATIONS_MAX, STACK_BYTES_MIN, operation_name};
 pub use options::{Durability, OnDamage, OnProgress, Options, Progress};
-pub use row::{Layout, RowBuf, RowError, RowRef};
+pub use row::{FromField, Layout, RowBuf, RowError, RowIndex, RowRef};
 pub use schema::{COLUMNS_MAX, ColumnDef, INDEXES_MAX, IndexDef, ROW_BYTES_MAX, SchemaError, TableDef};
 pub use session::{RUNS_MAX, Session};
 pub use slots::Rid;

@@ -205,7 +205,7 @@ impl Table {
         &self.0.layout
     }
 
-    /// A row of it to be filled in: NULL where that is possible, 0 and empty elsewhere.
+    /// A row of it to be filled in: NULL where that is possible; the other columns must be set before it is inserted.
     pub fn new_row(&self) -> RowBuf {
         RowBuf::new(&self.0.layout)
     }

@@ -32,18 +32,15 @@ impl Transaction<'_> {
     /// Adds a row. It is locked exclusively.
     ///
     /// # Errors
-    /// [`StoreError::Duplicate`] if a unique index has its key; limits; locks that are not granted.
+    /// [`RowError::NotSet`] if a column without NULL was not set; [`StoreError::Duplicate`] if a unique index has its key; limits;
+    /// locks that are not granted.
     pub fn insert(&self, table: &Table, row: &RowBuf) -> Result<Rid> {
-        if !std::sync::Arc::ptr_eq(row.layout(), &table.0.layout) {
-            return Err(StoreError::Row(RowError::OtherTable {
-                table: table.name().to_owned(),
-            }));
-        }
+        let row = row.whole(table.name(), &table.0.layout)?;
         self.operate(table.0.operations.insert, |state| {
             self.reach(state, table, Reach::WriteRows)?;
             let (rid, slot) = self.free_row(state, table)?;
             ctx!();
-            self.change(state, &table.0, rid, slot, None, Some(row.row()))?;
+            self.change(state, &table.0, rid, slot, None, Some(row))?;
             Ok(rid)
         })
     }
@@ -116,11 +113,7 @@ impl Transaction<'_> {
         let changed = change(&mut scratch);
         self.go_on(|state| {
             let answer = changed.map_err(StoreError::from).and_then(|()| {
-                if !std::sync::Arc::ptr_eq(scratch.layout(), &table.0.layout) {
-                    return Err(StoreError::Row(RowError::OtherTable {
-                        table: table.name().to_owned(),
-                    }));
-                }
+                let row = scratch.whole(table.name(), &table.0.layout)?;
                 let slot = table.0.slots.slot(rid);
                 if slot.newest() != Some(before) {
                     return Err(StoreError::ChangedMeanwhile {
@@ -128,7 +121,7 @@ impl Transaction<'_> {
                         rid: rid.0,
                     });
                 }
-                self.change(state, &table.0, rid, slot, Some(before), Some(scratch.row()))
+                self.change(state, &table.0, rid, slot, Some(before), Some(row))
             });
             state.scratch = Some(scratch);
             answer

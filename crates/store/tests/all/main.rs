@@ -20,6 +20,7 @@ mod log_support;
 mod model;
 mod refusal_support;
 mod refusals;
+mod rows;
 mod scan_after;
 mod serializable;
 mod skipped;
