@@ -202,3 +202,22 @@ fn rows_of_many_columns_know_what_was_not_set() {
         );
     }
 }
+
+#[test]
+fn values_of_rust_types() {
+    let large = i64::MAX as u64;
+    assert_eq!(Value::try_from(large), Ok(Value::Int(i64::MAX)));
+    assert_eq!(
+        Value::try_from(large + 1),
+        Err(RowError::Unsigned { value: large + 1 })
+    );
+    assert_eq!(Value::try_from(7_usize), Ok(Value::Int(7)));
+    assert_eq!(
+        Value::try_from(u64::MAX).unwrap_err().to_string(),
+        "18446744073709551615 is out of the range of integers, which end at 9223372036854775807"
+    );
+    let (three, bytes) = ([1, 2, 3], vec![1, 2, 3]);
+    assert_eq!(Value::from(&three), Value::from(&bytes));
+    assert_eq!(Value::from(0.5_f32), Value::Float(0.5));
+    assert_eq!(Value::from(Some(200_u8)), Value::Int(200));
+}
