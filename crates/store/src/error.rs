@@ -132,6 +132,14 @@ pub enum StoreError {
         /// The name.
         name: String,
     },
+    /// A table of this name is there already, and its definition is another.
+    #[error("there is a table {table:?} already, and it is not as defined: {difference}")]
+    OtherDefinition {
+        /// The table.
+        table: String,
+        /// The first difference.
+        difference: String,
+    },
     /// The primary key's index stays as long as its table.
     #[error("the primary key of table {table:?} cannot be dropped")]
     PrimaryKey {

@@ -47,6 +47,7 @@ pub mod checkpoint;
 mod codec;
 mod commit;
 mod counts;
+mod definitions;
 mod error;
 mod garbage;
 mod horizon;

@@ -8,6 +8,7 @@ mod checkpoint;
 mod churn;
 mod clients;
 mod crash_twin;
+mod definitions;
 mod faults;
 mod findings;
 mod history;
