@@ -222,6 +222,12 @@ pub enum StoreError {
         /// What is wrong.
         why: String,
     },
+    /// The store cannot be closed yet.
+    #[error("transactions that are open: {open}; commit or abort them, then close the store again")]
+    TransactionsOpen {
+        /// Their number.
+        open: usize,
+    },
     /// The store was closed.
     #[error("the store is closed")]
     Closed,

@@ -172,6 +172,7 @@ impl Session {
         }
         self.abandon();
         let state = self.state.get_mut();
+        state.holder.begin();
         let definitions = self.store.definitions();
         if state.definitions != definitions {
             state.definitions = definitions;

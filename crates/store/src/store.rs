@@ -350,11 +350,16 @@ impl Store {
     }
 
     /// Ends it: everything committed is on disk when this returns without an error. Sessions that are left cannot begin
-    /// transactions any more.
+    /// transactions any more. A store that is dropped is closed, too, whatever its sessions do. A transaction that another thread begins
+    /// at the same moment may go unnoticed; its commit then gets an error.
     ///
     /// # Errors
-    /// Errors of the log.
-    pub fn close(self) -> Result<()> {
+    /// [`StoreError::TransactionsOpen`], and then the store is as before; errors of the log.
+    pub fn close(&self) -> Result<()> {
+        let open = self.inner.locks.open();
+        if open > 0 && !self.inner.is_closed() {
+            return Err(StoreError::TransactionsOpen { open });
+        }
         teams::blocking(|| self._closer.stop())
     }
 

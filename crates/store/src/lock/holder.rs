@@ -17,7 +17,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The locks of one client. A transaction begins with the first lock taken and ends with [`Holder::release_all`].
+/// The locks of one client. A transaction begins with [`Holder::begin`], or with the first lock taken where nobody counts the open ones,
+/// and ends with [`Holder::release_all`].
 ///
 /// Dropping a holder gives up its tables and intervals. It cannot reach the words of rows it still holds: they stay locked and
 /// its slot stays taken, so call [`Holder::release_all`] first.
@@ -65,6 +66,12 @@ impl Holder {
     /// The number by which errors name this client's transactions.
     pub fn slot(&self) -> u32 {
         self.slot
+    }
+
+    /// From now on [`Locks::open`] counts the client's transaction.
+    #[inline]
+    pub fn begin(&mut self) {
+        self.locks.slots[self.slot as usize].set_open(true);
     }
 
     /// How long one wait may take from now on; more than a day counts as a day. Zero: whoever would wait gets the error.
@@ -370,6 +377,7 @@ impl Holder {
             self.release_row(key, word(RowName::of_key(key)));
         }
         self.release_others();
+        self.locks.slots[self.slot as usize].set_open(false);
         self.birth = 0;
         // What is kept serves the next transaction; see `budget`.
         let keep = owned.min(u64::from(
@@ -438,6 +446,7 @@ impl Drop for Holder {
     fn drop(&mut self) {
         let (tables, intervals) = (self.held.tables_len, self.held.intervals);
         self.release_others();
+        self.locks.slots[self.slot as usize].set_open(false);
         self.locks
             .take_back(u64::from(self.budget) + (tables + intervals) as u64);
         if !self.held.has_rows() {

@@ -8,7 +8,7 @@ use super::table::TableLock;
 use crate::park::Park;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What a holder waits for.
 #[derive(Debug, Clone)]
@@ -66,11 +66,22 @@ pub(super) struct Slot {
     wait: AtomicU64,
     granted: AtomicU64,
     doomed: AtomicU64,
+    /// Whether a transaction runs. Written by the holder only.
+    open: AtomicBool,
     /// `Some` while the holder waits.
     pub waiting: Mutex<Option<Box<Waiting>>>,
 }
 
 impl Slot {
+    /// A transaction begins or ends. By the holder. Relaxed: the flag guards nothing.
+    pub fn set_open(&self, open: bool) {
+        self.open.store(open, Ordering::Relaxed);
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed)
+    }
+
     /// Begins a wait: its number. By the holder.
     pub fn next_wait(&self) -> u64 {
         let wait = self.wait.load(Ordering::Relaxed) + 1;

@@ -7,6 +7,7 @@ mod checker;
 mod checkpoint;
 mod churn;
 mod clients;
+mod closing;
 mod crash_twin;
 mod definitions;
 mod faults;
