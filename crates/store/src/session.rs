@@ -116,10 +116,10 @@ pub(crate) struct State {
 
 /// One client of a store. From [`crate::Store::session`].
 ///
-/// A thread that has a transaction of one session open and waits in another session for a lock of that transaction waits for itself: the
-/// store cannot see that the holder never goes on, and the wait ends with a lock timeout
-/// ([`Options::lock_timeout`](crate::Options::lock_timeout), [`Session::set_lock_timeout`]). Let one transaction of a thread end before
-/// the next begins, or use one session. User-level threads of one thread may wait for each other: while one waits the others run.
+/// A thread that has a transaction of one session open and waits in another session for a lock of that transaction waits for itself. Where
+/// that transaction has the row exclusively, the store refuses at once ([`LockError::SameThread`](crate::lock::LockError::SameThread)). Other
+/// such waits (for a row that it has read, a range of keys, a table) end with a lock timeout: let one transaction of a thread end before the
+/// next begins. User-level threads of one thread may wait for each other: while one waits the others run.
 pub struct Session {
     pub(crate) store: Arc<StoreInner>,
     pub(crate) worker: usize,

@@ -24,6 +24,7 @@ mod model;
 mod refusal_support;
 mod refusals;
 mod rows;
+mod same_thread;
 mod scan_after;
 mod serializable;
 mod skipped;
