@@ -88,9 +88,9 @@ fn open_bank(store: &Store) -> Result<Table> {
     let transaction = session.begin()?;
     let mut row = account.new_row();
     for id in 0..ACCOUNTS {
-        row.set(0, id)?;
-        row.set(1, format!("owner {}", id % 10).as_str())?;
-        row.set(2, OPENING_BALANCE)?;
+        row.set("id", id)?;
+        row.set("owner", format!("owner {}", id % 10).as_str())?;
+        row.set("balance", OPENING_BALANCE)?;
         transaction.insert(&account, &row)?;
     }
     transaction.commit()?;
@@ -109,13 +109,15 @@ fn transfer(session: &mut Session, account: &Table, from: i64, to: i64, amount: 
     let (Some(payer), Some(payee)) = (payer, payee) else {
         return Ok(false);
     };
-    if payer.row.int(2) < amount {
+    if payer.row.int("balance") < amount {
         return Ok(false);
     }
-    transaction.update(account, payer.rid, |row| row.set(2, row.row().int(2) - amount))?;
+    transaction.update(account, payer.rid, |row| {
+        row.set("balance", row.row().int("balance") - amount)
+    })?;
     transaction.update(account, payee.rid, |row| {
-        row.set(2, row.row().int(2) + amount)?;
-        row.set(3, from)
+        row.set("balance", row.row().int("balance") + amount)?;
+        row.set("last_transfer", from)
     })?;
     transaction.commit()?;
     Ok(true)
@@ -124,5 +126,5 @@ fn transfer(session: &mut Session, account: &Table, from: i64, to: i64, amount: 
 fn total(store: &Store, account: &Table) -> Result<i64> {
     let snapshot = store.snapshot()?;
     let rows = snapshot.rows(account, 0..account.rid_end())?;
-    Ok(rows.map(|found| found.row.int(2)).sum())
+    Ok(rows.map(|found| found.row.int("balance")).sum())
 }

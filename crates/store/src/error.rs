@@ -138,6 +138,14 @@ pub enum StoreError {
         /// The name.
         name: String,
     },
+    /// A table of this name is there already, and its definition is another.
+    #[error("there is a table {table:?} already, and it is not as defined: {difference}")]
+    OtherDefinition {
+        /// The table.
+        table: String,
+        /// The first difference.
+        difference: String,
+    },
     /// The primary key's index stays as long as its table.
     #[error("the primary key of table {table:?} cannot be dropped")]
     PrimaryKey {
@@ -219,6 +227,12 @@ pub enum StoreError {
         name: &'static str,
         /// What is wrong.
         why: String,
+    },
+    /// The store cannot be closed yet.
+    #[error("transactions that are open: {open}; commit or abort them, then close the store again")]
+    TransactionsOpen {
+        /// Their number.
+        open: usize,
     },
     /// The store was closed.
     #[error("the store is closed")]

@@ -1,6 +1,6 @@
 //! An in-memory transactional row store to embed: multi-version rows, strict two-phase locking, a redo log.
 //!
-//! Order of calls: [`Store::open`], [`Store::create_table`], a [`Session`] for each client, and for each of its transactions
+//! Order of calls: [`Store::open`], [`Store::create_table_if_missing`], a [`Session`] for each client, and for each of its transactions
 //! [`Session::begin`], any operations, [`Transaction::commit`]. Read-only work that must not wait and must not be waited for
 //! takes a [`Snapshot`].
 //!
@@ -21,21 +21,21 @@
 //! let mut session = store.session_here()?;
 //! let transaction = session.begin()?;
 //! let mut row = account.new_row();
-//! row.set(0, 1_i64)?;
-//! row.set(1, "Ada")?;
-//! row.set(2, 100_00_i64)?;
+//! row.set("id", 1)?;
+//! row.set("owner", "Ada")?;
+//! row.set("balance", 100_00)?;
 //! transaction.insert(&account, &row)?;
 //! transaction.commit()?;
 //!
 //! let transaction = session.begin()?;
 //! let found = transaction.fetch_for_update(&by_id, &[1_i64.into()])?.expect("it was inserted");
-//! let balance = found.row.int(2);
-//! transaction.update(&account, found.rid, |row| row.set(2, balance - 30_00))?;
+//! let balance: i64 = found.row.get("balance")?;
+//! transaction.update(&account, found.rid, |row| row.set("balance", balance - 30_00))?;
 //! let before = store.snapshot()?;
 //! transaction.commit()?;
 //!
-//! assert_eq!(before.fetch(&by_id, &[1_i64.into()])?.unwrap().row.int(2), 100_00);
-//! assert_eq!(store.snapshot()?.fetch(&by_id, &[1_i64.into()])?.unwrap().row.int(2), 70_00);
+//! assert_eq!(before.fetch(&by_id, &[1_i64.into()])?.unwrap().row.int("balance"), 100_00);
+//! assert_eq!(store.snapshot()?.fetch(&by_id, &[1_i64.into()])?.unwrap().row.int("balance"), 70_00);
 //! # Ok::<(), corun_store::StoreError>(())
 //! ```
 //!
@@ -43,12 +43,14 @@
 //! topology; who waits, and on what kind of thread, is handed in through [`park`].
 
 mod backup;
+mod by_key;
 mod changed;
 pub mod checkpoint;
 mod checkpointer;
 mod codec;
 mod commit;
 mod counts;
+mod definitions;
 mod error;
 mod garbage;
 mod horizon;
@@ -86,7 +88,7 @@ pub use index::Index;
 pub use key::{KEY_BYTES_MAX, KeyError, KeyRange};
 pub use operations::{OPERATIONS_MAX, STACK_BYTES_MIN, operation_name};
 pub use options::{Durability, OnDamage, OnProgress, Options, Progress};
-pub use row::{Layout, RowBuf, RowError, RowRef};
+pub use row::{FromField, Layout, RowBuf, RowError, RowIndex, RowRef};
 pub use schema::{COLUMNS_MAX, ColumnDef, INDEXES_MAX, IndexDef, ROW_BYTES_MAX, SchemaError, TableDef};
 pub use session::{RUNS_MAX, Session};
 pub use slots::Rid;

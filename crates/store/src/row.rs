@@ -1,4 +1,4 @@
-//! Rows as bytes: [`Layout`], [`RowRef`] to read one, [`RowBuf`] to make one.
+//! Rows as bytes: [`Layout`], [`RowRef`] to read one, [`RowBuf`] to make one. Columns are named by [`RowIndex`].
 //!
 //! ```text
 //!  NULL bits        fields of fixed size      ends of the others       their bytes
@@ -12,66 +12,20 @@
 //!
 //! What it is not: a version. Who wrote a row when is beside its bytes.
 
+mod buffer;
+mod error;
+mod from_field;
+mod row_index;
+
 use std::fmt;
-use std::sync::Arc;
+
+pub use buffer::RowBuf;
+pub use error::RowError;
+pub use from_field::FromField;
+pub use row_index::RowIndex;
 
 use crate::schema::{ColumnDef, TableDef};
 use crate::value::{Type, Value};
-
-/// Why a field could not be set.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RowError {
-    /// The column holds something else.
-    #[error("column {column:?} holds {expected}, not {found}")]
-    Type {
-        /// The column.
-        column: String,
-        /// Its type.
-        expected: Type,
-        /// What was given.
-        found: String,
-    },
-    /// NULL for a column that has none.
-    #[error("column {column:?} cannot be NULL")]
-    Null {
-        /// The column.
-        column: String,
-    },
-    /// More than the column takes.
-    #[error("column {column:?} takes {expected}, not {bytes} bytes")]
-    Length {
-        /// The column.
-        column: String,
-        /// Its type.
-        expected: Type,
-        /// Bytes given.
-        bytes: usize,
-    },
-    /// A number beyond the column's.
-    #[error("column {column:?} holds {expected}; {value} is out of its range")]
-    Range {
-        /// The column.
-        column: String,
-        /// Its type.
-        expected: Type,
-        /// What was given.
-        value: i64,
-    },
-    /// No such column.
-    #[error("there is no column {position}; the table has {columns}")]
-    NoColumn {
-        /// Position asked for.
-        position: usize,
-        /// Columns there are.
-        columns: usize,
-    },
-    /// The row is of another table.
-    #[error("the row was made for another table than {table:?}")]
-    OtherTable {
-        /// The table.
-        table: String,
-    },
-}
 
 /// Bit number of fields that are never NULL.
 const NEVER: u32 = u32::MAX;
@@ -105,6 +59,8 @@ pub struct Layout {
     variables: usize,
     /// A row of NULLs, zeros and empty texts.
     empty: Vec<u8>,
+    /// A bit for each column that has no NULL, 64 to a word.
+    required: Vec<u64>,
 }
 
 impl Layout {
@@ -159,12 +115,29 @@ impl Layout {
                 empty[field.at as usize..][..bytes as usize].fill(b' ');
             }
         }
+        let mut required = vec![0; fields.len().div_ceil(64)];
+        for (column, _) in fields
+            .iter()
+            .enumerate()
+            .filter(|(_, field)| field.null_bit == NEVER)
+        {
+            required[column / 64] |= 1 << (column % 64);
+        }
         Layout {
             fields,
             ends_at: offset,
             end_bytes,
             variables,
             empty,
+            required,
+        }
+    }
+
+    #[cold]
+    fn no_column(&self, column: String) -> RowError {
+        RowError::NoColumn {
+            column,
+            columns: self.fields.iter().map(|field| field.name.clone()).collect(),
         }
     }
 
@@ -229,7 +202,10 @@ impl Layout {
     }
 }
 
-/// A row that can be read. Columns are named by position.
+/// A row that can be read. Columns are named by position or by name ([`RowIndex`]).
+///
+/// [`RowRef::get`] checks everything and returns errors. The others are the fast path, for columns that the program knows: they panic
+/// where there is no such column or it holds something else, and return a default for NULL; [`RowRef::is_null`] tells it apart.
 #[derive(Clone, Copy)]
 pub struct RowRef<'a> {
     layout: &'a Layout,
@@ -265,8 +241,28 @@ impl<'a> RowRef<'a> {
     ///
     /// # Panics
     /// If there is no such column.
-    pub fn data_type(self, column: usize) -> Type {
-        self.layout.data_type(column)
+    pub fn data_type(self, column: impl RowIndex) -> Type {
+        self.layout.data_type(self.position(column))
+    }
+
+    #[inline(always)]
+    fn position(self, column: impl RowIndex) -> usize {
+        column
+            .position(self.layout)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The field of a column that holds what `fits` wants.
+    #[inline(always)]
+    fn field(self, column: usize, wanted: &str, fits: impl Fn(&Field) -> bool) -> &'a Field {
+        let field = &self.layout.fields[column];
+        assert!(
+            fits(field),
+            "column {column} ({:?}) holds {}, no {wanted}",
+            field.name,
+            field.data_type
+        );
+        field
     }
 
     /// Bytes of a field as kept.
@@ -281,8 +277,8 @@ impl<'a> RowRef<'a> {
     /// # Panics
     /// If there is no such column.
     #[inline]
-    pub fn is_null(self, column: usize) -> bool {
-        let bit = self.layout.fields[column].null_bit;
+    pub fn is_null(self, column: impl RowIndex) -> bool {
+        let bit = self.layout.fields[self.position(column)].null_bit;
         bit != NEVER && self.bytes[bit as usize / 8] & (1 << (bit % 8)) != 0
     }
 
@@ -291,13 +287,8 @@ impl<'a> RowRef<'a> {
     /// # Panics
     /// If there is no such column, or it holds something else.
     #[inline]
-    pub fn int(self, column: usize) -> i64 {
-        let field = &self.layout.fields[column];
-        assert!(
-            field.is_integer,
-            "column {column} ({:?}) holds {}, no integer",
-            field.name, field.data_type
-        );
+    pub fn int(self, column: impl RowIndex) -> i64 {
+        let field = self.field(self.position(column), "integer", |field| field.is_integer);
         let at = field.at as usize;
         match field.width {
             1 => i64::from(self.bytes[at] as i8),
@@ -311,8 +302,9 @@ impl<'a> RowRef<'a> {
     ///
     /// # Panics
     /// If there is no such column, or it holds something else.
-    pub fn boolean(self, column: usize) -> bool {
-        assert_eq!(self.data_type(column), Type::Bool, "column {column}");
+    pub fn boolean(self, column: impl RowIndex) -> bool {
+        let column = self.position(column);
+        self.field(column, "bool", |field| field.data_type == Type::Bool);
         self.raw(column)[0] != 0
     }
 
@@ -320,8 +312,9 @@ impl<'a> RowRef<'a> {
     ///
     /// # Panics
     /// If there is no such column, or it holds something else.
-    pub fn float(self, column: usize) -> f64 {
-        assert_eq!(self.data_type(column), Type::F64, "column {column}");
+    pub fn float(self, column: impl RowIndex) -> f64 {
+        let column = self.position(column);
+        self.field(column, "f64", |field| field.data_type == Type::F64);
         f64::from_le_bytes(array(self.raw(column), 0))
     }
 
@@ -329,9 +322,9 @@ impl<'a> RowRef<'a> {
     ///
     /// # Panics
     /// If there is no such column, or it holds something else.
-    pub fn text(self, column: usize) -> &'a str {
-        let data_type = self.data_type(column);
-        assert!(data_type.is_text(), "column {column} holds {data_type}, no text");
+    pub fn text(self, column: impl RowIndex) -> &'a str {
+        let column = self.position(column);
+        self.field(column, "text", |field| field.data_type.is_text());
         // SAFETY: fields of text are only set from `&str`, and rows read from files are checked by `Layout::accepts`.
         unsafe { std::str::from_utf8_unchecked(self.raw(column)) }
     }
@@ -340,18 +333,20 @@ impl<'a> RowRef<'a> {
     ///
     /// # Panics
     /// If there is no such column, or it holds something else.
-    pub fn bytes(self, column: usize) -> &'a [u8] {
-        let data_type = self.data_type(column);
-        let fits = data_type.is_bytes() || data_type.is_text();
-        assert!(fits, "column {column} holds {data_type}, no bytes");
+    pub fn bytes(self, column: impl RowIndex) -> &'a [u8] {
+        let column = self.position(column);
+        self.field(column, "bytes", |field| {
+            field.data_type.is_bytes() || field.data_type.is_text()
+        });
         self.raw(column)
     }
 
-    /// Any field.
+    /// Any field, as it is kept; [`Value::Null`] if NULL.
     ///
     /// # Panics
     /// If there is no such column.
-    pub fn value(self, column: usize) -> Value<'a> {
+    pub fn value(self, column: impl RowIndex) -> Value<'a> {
+        let column = self.position(column);
         if self.is_null(column) {
             return Value::Null;
         }
@@ -362,6 +357,56 @@ impl<'a> RowRef<'a> {
             other if other.is_bytes() => Value::Bytes(self.bytes(column)),
             _ => Value::Int(self.int(column)),
         }
+    }
+
+    /// A field as a Rust type; NULL as the `None` of an `Option`.
+    ///
+    /// ```
+    /// # use corun_store::{Options, Store, TableDef, Type};
+    /// # let store = Store::in_memory(Options::default())?;
+    /// # let table = store.create_table(
+    /// #     TableDef::new("t").column("id", Type::I64).nullable("name", Type::Text { max: 9 }).primary_key(&["id"]),
+    /// # )?;
+    /// let mut row = table.new_row();
+    /// row.set("id", 7)?;
+    /// let row = row.row();
+    /// assert_eq!(row.get::<i64>("id")?, 7);
+    /// assert_eq!(row.get::<Option<&str>>("name")?, None);
+    /// let refused = row.get::<&str>("name").unwrap_err();
+    /// assert_eq!(refused.to_string(), "column \"name\" is NULL; read it as Option<&str>");
+    /// let refused = row.get::<bool>("id").unwrap_err();
+    /// assert_eq!(refused.to_string(), "column \"id\" holds i64, which cannot be read as bool");
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`RowError::NoColumn`]; [`RowError::Read`] if the column's type is none that [`FromField`] lists for the type;
+    /// [`RowError::IsNull`] if the field is NULL and the type is no `Option`; [`RowError::ReadRange`].
+    pub fn get<T: FromField<'a>>(self, column: impl RowIndex) -> Result<T, RowError> {
+        let column = column.position(self.layout)?;
+        let Some(field) = self.layout.fields.get(column) else {
+            return Err(self.layout.no_column(column.to_string()));
+        };
+        let (name, asked) = (|| field.name.clone(), T::NAME);
+        if !T::reads(field.data_type) {
+            return Err(RowError::Read {
+                column: name(),
+                holds: field.data_type,
+                asked,
+            });
+        }
+        let value = self.value(column);
+        T::of(value).ok_or_else(|| match value {
+            Value::Int(value) => RowError::ReadRange {
+                column: name(),
+                value,
+                asked,
+            },
+            _ => RowError::IsNull {
+                column: name(),
+                asked,
+            },
+        })
     }
 }
 
@@ -374,179 +419,4 @@ impl PartialEq for RowRef<'_> {
 #[inline]
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes[at..at + N].try_into().expect("N bytes")
-}
-
-/// A row being made. It begins with NULL where that is possible, and with 0, empty or blanks elsewhere.
-#[derive(Clone)]
-pub struct RowBuf {
-    layout: Arc<Layout>,
-    bytes: Vec<u8>,
-}
-
-impl fmt::Debug for RowBuf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.row().fmt(f)
-    }
-}
-
-impl RowBuf {
-    /// A row as it begins.
-    pub(crate) fn new(layout: &Arc<Layout>) -> Self {
-        RowBuf {
-            layout: Arc::clone(layout),
-            bytes: layout.empty.clone(),
-        }
-    }
-
-    /// Becomes a copy of bytes this layout accepts.
-    pub(crate) fn load(&mut self, layout: &Arc<Layout>, bytes: &[u8]) {
-        if !Arc::ptr_eq(&self.layout, layout) {
-            self.layout = Arc::clone(layout);
-        }
-        self.bytes.clear();
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    pub(crate) fn layout(&self) -> &Arc<Layout> {
-        &self.layout
-    }
-
-    /// Becomes as new.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.bytes.extend_from_slice(&self.layout.empty);
-    }
-
-    /// The row as it is now.
-    #[inline]
-    pub fn row(&self) -> RowRef<'_> {
-        RowRef::new(&self.layout, &self.bytes)
-    }
-
-    /// Sets a field.
-    ///
-    /// # Errors
-    /// If there is no such column, or it does not take the value: of another type, NULL, too long, out of range. Then the
-    /// row is as before.
-    #[inline]
-    pub fn set<'v>(&mut self, column: usize, value: impl Into<Value<'v>>) -> Result<(), RowError> {
-        let value = value.into();
-        if let (Value::Int(value), Some(field)) = (value, self.layout.fields.get(column))
-            && (field.least..=field.most).contains(&value)
-        {
-            let (at, bytes) = (field.at as usize, value.to_le_bytes());
-            match field.width {
-                1 => self.bytes[at] = bytes[0],
-                2 => self.bytes[at..at + 2].copy_from_slice(&bytes[..2]),
-                4 => self.bytes[at..at + 4].copy_from_slice(&bytes[..4]),
-                _ => self.bytes[at..at + 8].copy_from_slice(&bytes),
-            }
-            let bit = field.null_bit;
-            self.not_null(bit);
-            return Ok(());
-        }
-        self.set_other(column, value)
-    }
-
-    #[inline]
-    fn not_null(&mut self, bit: u32) {
-        if bit != NEVER {
-            self.bytes[bit as usize / 8] &= !(1 << (bit % 8));
-        }
-    }
-
-    /// Sets what is no integer, or refuses one.
-    fn set_other(&mut self, column: usize, value: Value<'_>) -> Result<(), RowError> {
-        let Some(field) = self.layout.fields.get(column) else {
-            return Err(RowError::NoColumn {
-                position: column,
-                columns: self.layout.columns(),
-            });
-        };
-        let name = || field.name.clone();
-        let data_type = field.data_type;
-        let null_bit = field.null_bit;
-        match value {
-            Value::Null => {
-                if null_bit == NEVER {
-                    return Err(RowError::Null { column: name() });
-                }
-                // The field goes back to its first state, so that equal rows are equal bytes.
-                let (at, length) = self.layout.span(&self.layout.empty, column);
-                let layout = Arc::clone(&self.layout);
-                self.put(column, &layout.empty[at..at + length]);
-                self.bytes[null_bit as usize / 8] |= 1 << (null_bit % 8);
-                return Ok(());
-            }
-            Value::Int(value) if field.is_integer => {
-                return Err(RowError::Range {
-                    column: name(),
-                    expected: data_type,
-                    value,
-                });
-            }
-            Value::Bool(value) if data_type == Type::Bool => self.put(column, &[u8::from(value)]),
-            Value::Float(value) if data_type == Type::F64 => self.put(column, &value.to_le_bytes()),
-            Value::Text(text) if data_type.is_text() => self.put_bytes(column, text.as_bytes())?,
-            Value::Bytes(bytes) if data_type.is_bytes() => self.put_bytes(column, bytes)?,
-            other => return Err(self.wrong(column, other)),
-        }
-        self.not_null(null_bit);
-        Ok(())
-    }
-
-    fn wrong(&self, column: usize, value: Value<'_>) -> RowError {
-        let field = &self.layout.fields[column];
-        RowError::Type {
-            column: field.name.clone(),
-            expected: field.data_type,
-            found: value.to_string(),
-        }
-    }
-
-    /// Text or bytes, if they fit.
-    fn put_bytes(&mut self, column: usize, bytes: &[u8]) -> Result<(), RowError> {
-        let field = &self.layout.fields[column];
-        let data_type = field.data_type;
-        let fits = match data_type {
-            Type::FixedBytes { bytes: exactly } => bytes.len() == exactly as usize,
-            other => bytes.len() <= other.bytes_max(),
-        };
-        if !fits {
-            return Err(RowError::Length {
-                column: field.name.clone(),
-                expected: data_type,
-                bytes: bytes.len(),
-            });
-        }
-        self.put(column, bytes);
-        if let Type::FixedText { bytes: exactly } = data_type {
-            let (at, _) = self.layout.span(&self.bytes, column);
-            self.bytes[at + bytes.len()..at + exactly as usize].fill(b' ');
-        }
-        Ok(())
-    }
-
-    /// Writes a field's bytes: over the beginning of a fixed one, instead of the others.
-    fn put(&mut self, column: usize, bytes: &[u8]) {
-        let (at, length) = self.layout.span(&self.bytes, column);
-        let field = &self.layout.fields[column];
-        if field.is_fixed {
-            self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
-            return;
-        }
-        let slot = field.at;
-        if length == bytes.len() {
-            self.bytes[at..at + length].copy_from_slice(bytes);
-            return;
-        }
-        self.bytes.splice(at..at + length, bytes.iter().copied());
-        let layout = &self.layout;
-        for later in slot as usize..layout.variables {
-            let end = layout.end(&self.bytes, later) + bytes.len() - length;
-            let place = layout.ends_at + later * layout.end_bytes;
-            self.bytes[place..place + layout.end_bytes]
-                .copy_from_slice(&(end as u32).to_le_bytes()[..layout.end_bytes]);
-        }
-    }
 }

@@ -224,6 +224,62 @@ impl TableDef {
         index.columns.iter().map(position).collect()
     }
 
+    /// What a table of this definition has otherwise than `wanted`: the first difference in columns, then in indexes, whose order does
+    /// not matter.
+    pub(crate) fn difference(&self, wanted: &TableDef) -> Option<String> {
+        for (at, column) in wanted.columns.iter().enumerate() {
+            let ColumnDef {
+                name,
+                data_type,
+                nullable,
+            } = column;
+            let Some(position) = self.position(name) else {
+                return Some(format!("it has no column {name:?}"));
+            };
+            let found = &self.columns[position];
+            if found.data_type != *data_type {
+                return Some(format!(
+                    "column {name:?} holds {}, not {data_type}",
+                    found.data_type
+                ));
+            }
+            if found.nullable != *nullable {
+                let can = |nullable| if nullable { "can" } else { "cannot" };
+                return Some(format!("column {name:?} {} be NULL", can(found.nullable)));
+            }
+            if position != at {
+                return Some(format!("column {name:?} is at position {position}, not {at}"));
+            }
+        }
+        if let Some(more) = self.columns.get(wanted.columns.len()) {
+            return Some(format!("it has another column {:?}", more.name));
+        }
+        let index = |of: &TableDef, name: &str| of.indexes.iter().find(|index| index.name == name).cloned();
+        for IndexDef {
+            name,
+            columns,
+            unique,
+        } in &wanted.indexes
+        {
+            let Some(found) = index(self, name) else {
+                return Some(format!("it has no index {name:?}"));
+            };
+            if found.columns != *columns {
+                let (found, columns) = (found.columns.join(", "), columns.join(", "));
+                return Some(format!("index {name:?} is of ({found}), not ({columns})"));
+            }
+            if found.unique != *unique {
+                let is = if found.unique { "is" } else { "is not" };
+                return Some(format!("index {name:?} {is} unique"));
+            }
+        }
+        let more = self
+            .indexes
+            .iter()
+            .find(|found| index(wanted, &found.name).is_none());
+        more.map(|more| format!("it has another index {:?}", more.name))
+    }
+
     /// Whether a table can be made of it.
     ///
     /// # Errors

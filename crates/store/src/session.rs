@@ -115,6 +115,11 @@ pub(crate) struct State {
 }
 
 /// One client of a store. From [`crate::Store::session`].
+///
+/// A thread that has a transaction of one session open and waits in another session for a lock of that transaction waits for itself. Where
+/// that transaction has the row exclusively, the store refuses at once ([`LockError::SameThread`](crate::lock::LockError::SameThread)). Other
+/// such waits (for a row that it has read, a range of keys, a table) end with a lock timeout: let one transaction of a thread end before the
+/// next begins. User-level threads of one thread may wait for each other: while one waits the others run.
 pub struct Session {
     pub(crate) store: Arc<StoreInner>,
     pub(crate) worker: usize,
@@ -172,6 +177,7 @@ impl Session {
         }
         self.abandon();
         let state = self.state.get_mut();
+        state.holder.begin();
         let definitions = self.store.definitions();
         if state.definitions != definitions {
             state.definitions = definitions;

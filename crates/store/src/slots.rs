@@ -22,10 +22,50 @@ use parking_lot::Mutex;
 use crate::lock::LockWord;
 use crate::version::{Version, VersionPtr, as_raw};
 
-/// Names a row of a table, for as long as the row exists. Stays the same over restarts. Once the row is deleted and no snapshot sees it any more,
-/// another row gets the number: beyond a transaction keep keys.
+/// Names a row of a table, for as long as the row exists. Stays the same over restarts.
+///
+/// A rid is used again: once a row is deleted and neither a snapshot nor a transaction sees it any more, another row gets its number.
+/// Beyond a transaction keep keys. (A program that never deletes rows may keep rids.)
+///
+/// It turns into a number and back:
+///
+/// ```
+/// use corun_store::Rid;
+///
+/// let rid = Rid::from(7);
+/// assert_eq!((u32::from(rid), u64::from(rid)), (7, 7));
+/// assert_eq!(Rid::try_from(7_u64)?, rid);
+/// assert!(Rid::try_from(1_u64 << 32).is_err());
+/// # Ok::<(), std::num::TryFromIntError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rid(pub u32);
+
+impl From<u32> for Rid {
+    fn from(number: u32) -> Self {
+        Rid(number)
+    }
+}
+
+impl TryFrom<u64> for Rid {
+    type Error = std::num::TryFromIntError;
+
+    fn try_from(number: u64) -> Result<Self, Self::Error> {
+        number.try_into().map(Rid)
+    }
+}
+
+impl From<Rid> for u32 {
+    fn from(rid: Rid) -> Self {
+        rid.0
+    }
+}
+
+impl From<Rid> for u64 {
+    fn from(rid: Rid) -> Self {
+        rid.0.into()
+    }
+}
 
 impl fmt::Display for Rid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,7 +3,7 @@
 //! Order of calls: [`Store::open`] (or [`Store::in_memory`]), [`Store::create_table`] once, [`Store::session`] for each client,
 //! [`Store::close`]. A store that is dropped is closed, too; only errors of its last writes go unnoticed then.
 //!
-//! Definitions, checkpoints, opening and closing take long, hold a mutex while they wait for locks, and need a deep stack: called
+//! Tables and indexes are made and dropped in `definitions.rs`. Definitions, checkpoints, opening and closing take long, hold a mutex while they wait for locks, and need a deep stack: called
 //! on a user-level thread they run on a thread of their own ([`teams::blocking`]) while its team goes on.
 
 use std::collections::BTreeMap;
@@ -20,8 +20,6 @@ use crate::counts::{CheckpointDone, Recovered, Stats};
 use crate::error::{Result, StoreError};
 use crate::garbage::Orphans;
 use crate::horizon::Horizon;
-use crate::index::IndexInner;
-use crate::key::Words;
 use crate::lock::{LockOptions, Locks};
 use crate::log::{Damage, Log, LogOptions};
 use crate::memory::Memory;
@@ -29,14 +27,10 @@ use crate::options::Options;
 use crate::park::{self, Park};
 use crate::pool::Pool;
 use crate::recovery::{self, Content};
-use crate::redo;
-use crate::schema::{IndexDef, TableDef};
 use crate::session::Session;
-use crate::slots::Rid;
 use crate::snapshot::Snapshot;
 use crate::storage::{Folder, Storage};
-use crate::table::{Table, TableInner};
-use crate::transaction::Lock;
+use crate::table::Table;
 use crate::ts::Ts;
 
 /// The tables of a store by name.
@@ -70,7 +64,8 @@ pub(crate) struct StoreInner {
     pub(crate) catalog: RwLock<Catalog>,
     /// Held while definitions change, and while a checkpoint is written.
     pub(crate) defining: Mutex<()>,
-    definitions: AtomicU64,
+    /// Grows when a table is dropped.
+    pub(crate) definitions: AtomicU64,
     closed: AtomicBool,
     /// Garbage of sessions that ended.
     pub(crate) orphans: Orphans,
@@ -279,178 +274,6 @@ impl Store {
         self.inner.catalog.read().tables.values().cloned().collect()
     }
 
-    /// Makes a table. It is durable when this returns.
-    ///
-    /// # Errors
-    /// [`StoreError::Schema`], [`StoreError::Exists`], errors of the log.
-    pub fn create_table(&self, definition: TableDef) -> Result<Table> {
-        teams::blocking(|| {
-            definition.check()?;
-            let inner = &self.inner;
-            inner.check_open()?;
-            let _defining = inner.defining.lock();
-            let id = {
-                let mut catalog = inner.catalog.write();
-                if catalog.tables.contains_key(&definition.name) {
-                    return Err(StoreError::Exists {
-                        what: "a table",
-                        name: definition.name,
-                    });
-                }
-                catalog.next_id += 1;
-                catalog.next_id
-            };
-            let table = TableInner::new(
-                id,
-                definition.clone(),
-                inner.options.workers,
-                Arc::clone(&inner.memory),
-            );
-            let ts = inner.append_definition(&redo::create_table(id, &definition))?;
-            for index in &definition.indexes {
-                let positions = definition.positions(index)?;
-                let index = IndexInner::new(
-                    id,
-                    &definition.name,
-                    index,
-                    &definition.columns,
-                    positions,
-                    ts,
-                    |_| None,
-                );
-                let added =
-                    table.add_index(index.map_err(|source| tree_error(&definition.name, "primary", source))?);
-                debug_assert!(
-                    added,
-                    "a definition that was checked has no more indexes than fit"
-                );
-            }
-            let table = Table(Arc::new(table));
-            inner
-                .catalog
-                .write()
-                .tables
-                .insert(definition.name, table.clone());
-            inner.flush_definition()?;
-            Ok(table)
-        })
-    }
-
-    /// Drops a table with all its rows. Waits for transactions that use it.
-    ///
-    /// # Errors
-    /// [`StoreError::NoTable`], locks that are not granted, errors of the log.
-    pub fn drop_table(&self, name: &str) -> Result<()> {
-        teams::blocking(|| {
-            let inner = &self.inner;
-            let _defining = inner.defining.lock();
-            let table = self.table(name)?;
-            let mut session = self.session_here()?;
-            let locked = session.begin()?;
-            locked.lock_table(&table, Lock::Exclusive)?;
-            inner.append_definition(&redo::drop_table(table.0.id))?;
-            table.0.dropped.store(true, Ordering::Release);
-            inner.catalog.write().tables.remove(name);
-            inner.definitions.fetch_add(1, Ordering::AcqRel);
-            locked.abort();
-            inner.flush_definition()
-        })
-    }
-
-    /// Makes an index over the rows of a table. Waits for transactions that write there, and they wait for it.
-    ///
-    /// # Errors
-    /// [`StoreError::Schema`], [`StoreError::Exists`], [`StoreError::Duplicate`] if it is to be unique and is not, locks that are
-    /// not granted, errors of the log.
-    pub fn create_index(&self, table: &Table, name: &str, unique: bool, columns: &[&str]) -> Result<()> {
-        teams::blocking(|| {
-            let inner = &self.inner;
-            let _defining = inner.defining.lock();
-            let definition = table.definition();
-            if definition.indexes.iter().any(|index| index.name == name) {
-                return Err(StoreError::Exists {
-                    what: "an index",
-                    name: name.to_owned(),
-                });
-            }
-            let with = if unique {
-                definition.unique(name, columns)
-            } else {
-                definition.index(name, columns)
-            };
-            with.check()?;
-            let index: &IndexDef = with.indexes.last().expect("it was just added");
-            if !table.0.has_room() {
-                return Err(StoreError::Schema(crate::SchemaError::Count {
-                    table: with.name.clone(),
-                    what: "indexes, dropped ones included, until the store is opened again",
-                    found: crate::schema::INDEXES_MAX + 1,
-                    most: crate::schema::INDEXES_MAX,
-                }));
-            }
-            let mut session = self.session_here()?;
-            let locked = session.begin()?;
-            // Exclusively: nobody may meet an index that is not whole.
-            locked.lock_table(table, Lock::Exclusive)?;
-            let positions = with.positions(index)?;
-            // Before the log has it: what refuses the index must not be in the log. Readers use it after `add_index` only.
-            let since = inner.log.last().next();
-            let refused = |source| tree_error(table.name(), name, source);
-            let mut entries = Vec::new();
-            let made = IndexInner::new(
-                table.0.id,
-                &with.name,
-                index,
-                &with.columns,
-                positions,
-                since,
-                |layout| {
-                    entries = recovery::entries(table, layout, 0..table.rid_end());
-                    entries.sort_unstable();
-                    Some(entries.clone())
-                },
-            )
-            .map_err(refused)?;
-            let same = |pair: &&[(Words, Rid)]| pair[0].0 == pair[1].0 && !made.layout.has_null(&pair[0].0);
-            if let Some(twice) = entries.windows(2).find(|pair| unique && same(pair)) {
-                return Err(recovery::duplicate(table, &made, twice[0].1));
-            }
-            inner.append_definition(&redo::create_index(table.0.id, index))?;
-            table.0.add_index(made);
-            locked.abort();
-            inner.flush_definition()
-        })
-    }
-
-    /// Drops an index; the primary key's stays. Waits for transactions that use the table.
-    ///
-    /// # Errors
-    /// [`StoreError::NoIndex`], [`StoreError::PrimaryKey`], locks that are not granted, errors of the log.
-    pub fn drop_index(&self, table: &Table, name: &str) -> Result<()> {
-        teams::blocking(|| {
-            if name == "primary" {
-                return Err(StoreError::PrimaryKey {
-                    table: table.name().to_owned(),
-                });
-            }
-            let inner = &self.inner;
-            let _defining = inner.defining.lock();
-            if table.index(name).is_none() {
-                return Err(StoreError::NoIndex {
-                    table: table.name().to_owned(),
-                    name: name.to_owned(),
-                });
-            }
-            let mut session = self.session_here()?;
-            let locked = session.begin()?;
-            locked.lock_table(table, Lock::Exclusive)?;
-            inner.append_definition(&redo::drop_index(table.0.id, name))?;
-            table.0.remove_index(name);
-            locked.abort();
-            inner.flush_definition()
-        })
-    }
-
     /// Writes all that has changed since the last checkpoint, and lets go of the log before it. Transactions go on meanwhile; definitions
     /// wait. A store in memory has nothing to write.
     ///
@@ -487,11 +310,16 @@ impl Store {
     }
 
     /// Ends it: everything committed is on disk when this returns without an error. Sessions that are left cannot begin
-    /// transactions any more.
+    /// transactions any more. A store that is dropped is closed, too, whatever its sessions do. A transaction that another thread begins
+    /// at the same moment may go unnoticed; its commit then gets an error.
     ///
     /// # Errors
-    /// Errors of the log.
-    pub fn close(self) -> Result<()> {
+    /// [`StoreError::TransactionsOpen`], and then the store is as before; errors of the log.
+    pub fn close(&self) -> Result<()> {
+        let open = self.inner.locks.open();
+        if open > 0 && !self.inner.is_closed() {
+            return Err(StoreError::TransactionsOpen { open });
+        }
         teams::blocking(|| self._closer.stop())
     }
 
@@ -547,7 +375,7 @@ impl StoreInner {
         }
     }
 
-    /// Grows when a table is dropped.
+    /// As of now.
     pub(crate) fn definitions(&self) -> u64 {
         self.definitions.load(Ordering::Acquire)
     }
@@ -561,15 +389,6 @@ impl StoreInner {
     /// Whether a table is this store's, be it in use or dropped.
     pub(crate) fn owns(&self, table: &Table) -> bool {
         Arc::ptr_eq(&self.memory, &table.0.memory)
-    }
-
-    fn append_definition(&self, block: &[u8]) -> Result<Ts> {
-        Ok(self.log.append(block, &park::current(), |_| ())?)
-    }
-
-    fn flush_definition(&self) -> Result<()> {
-        self.log.flush()?;
-        Ok(())
     }
 }
 
@@ -585,14 +404,6 @@ pub(crate) fn own(storage: &dyn Storage) -> Result<Box<dyn Send + Sync>> {
             source,
         },
     })
-}
-
-fn tree_error(table: &str, index: &str, source: corun_exec::shared_csb::SharedCsbError) -> StoreError {
-    StoreError::Tree {
-        table: table.to_owned(),
-        index: index.to_owned(),
-        source,
-    }
 }
 
 /// A number no other store has, as good as certainly: from the clock, the process and the allocator's addresses.

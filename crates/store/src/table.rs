@@ -118,6 +118,11 @@ impl TableInner {
         self.indexes[number].get()
     }
 
+    /// The primary key's index.
+    pub(crate) fn primary(&self) -> &Arc<IndexInner> {
+        self.index(0).expect("every table has one and keeps it")
+    }
+
     /// Takes an index into use. False when a table has had as many as it can in its life.
     pub(crate) fn add_index(&self, index: IndexInner) -> bool {
         let index = Arc::new(index);
@@ -208,34 +213,34 @@ impl Table {
         &self.0.layout
     }
 
-    /// A row of it to be filled in: NULL where that is possible, 0 and empty elsewhere.
+    /// A row of it to be filled in: NULL where that is possible; the other columns must be set before it is inserted.
     pub fn new_row(&self) -> RowBuf {
         RowBuf::new(&self.0.layout)
     }
 
     /// An index by name.
     pub fn index(&self, name: &str) -> Option<Index> {
-        self.0
-            .indexes()
+        let mut indexes = self.0.indexes();
+        indexes
             .find(|(_, inner)| inner.name == name)
-            .map(|(_, inner)| Index {
-                table: self.clone(),
-                inner: Arc::clone(inner),
-            })
+            .map(|(_, inner)| self.handle(inner))
     }
 
     /// The primary key's index.
     pub fn primary(&self) -> Index {
-        self.index("primary").expect("every table has one and keeps it")
+        self.handle(self.0.primary())
     }
 
     /// All indexes, the primary key's first.
     pub fn indexes(&self) -> Vec<Index> {
-        let handle = |(_, inner): (usize, &Arc<IndexInner>)| Index {
+        self.0.indexes().map(|(_, inner)| self.handle(inner)).collect()
+    }
+
+    fn handle(&self, inner: &Arc<IndexInner>) -> Index {
+        Index {
             table: self.clone(),
             inner: Arc::clone(inner),
-        };
-        self.0.indexes().map(handle).collect()
+        }
     }
 
     /// Rows, about: transactions that run now may be counted or not.

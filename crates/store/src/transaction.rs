@@ -1,4 +1,5 @@
-//! [`Transaction`]: reading. The operations that change rows are in `write.rs`, its end in `commit.rs`.
+//! [`Transaction`]: reading. The operations that change rows are in `write.rs` and `by_key.rs`, its end in
+//! `commit.rs`.
 //!
 //! Every operation takes the locks it needs first, in the order table, row (or interval of an index), and keeps them to the end
 //! (strict two-phase locking): transactions are serializable. All take `&self`, so that rows read stay readable to the end
@@ -62,7 +63,7 @@ pub struct Transaction<'s> {
 }
 
 /// A change that is never made: rows are read as they are now.
-const NOW: u64 = u64::MAX;
+pub(crate) const NOW: u64 = u64::MAX;
 
 /// Marks a point of a transaction to go back to.
 #[derive(Clone, Debug)]
@@ -187,7 +188,7 @@ impl<'s> Transaction<'s> {
 
     /// Locks a row and reads it, as it was before the transaction's own change `since`.
     #[inline]
-    fn lock_and_read<'t>(
+    pub(crate) fn lock_and_read<'t>(
         &'t self,
         state: &mut State,
         table: &'t Table,

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::row::RowError;
+
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
@@ -135,6 +137,20 @@ impl fmt::Display for Type {
 }
 
 /// One field.
+///
+/// Integers, floats, `bool`, text and bytes turn into one with `into`, `None` into NULL; `u64` and `usize`, which may be too large, with
+/// `try_from`.
+///
+/// ```
+/// use corun_store::Value;
+///
+/// assert_eq!(Value::from(7_u32), Value::Int(7));
+/// assert_eq!(Value::from(b"ab"), Value::Bytes(&[97, 98]));
+/// assert_eq!(Value::try_from(7_u64)?, Value::Int(7));
+/// let refused = Value::try_from(u64::MAX).unwrap_err();
+/// assert!(refused.to_string().starts_with("18446744073709551615 is out of the range of integers"));
+/// # Ok::<(), corun_store::StoreError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub enum Value<'a> {
     /// No value.
@@ -179,9 +195,33 @@ macro_rules! from_integer {
 }
 from_integer!(i8, i16, i32, i64, u8, u16, u32);
 
+macro_rules! try_from_integer {
+    ($($t:ty),*) => {$(
+        /// Of a number that an `i64` holds.
+        ///
+        /// # Errors
+        /// [`RowError::Unsigned`] beyond that.
+        impl TryFrom<$t> for Value<'_> {
+            type Error = RowError;
+
+            fn try_from(value: $t) -> Result<Self, RowError> {
+                let refused = |_| RowError::Unsigned { value: value as u64 };
+                i64::try_from(value).map(Value::Int).map_err(refused)
+            }
+        }
+    )*};
+}
+try_from_integer!(u64, usize);
+
 impl From<bool> for Value<'_> {
     fn from(value: bool) -> Self {
         Value::Bool(value)
+    }
+}
+
+impl From<f32> for Value<'_> {
+    fn from(value: f32) -> Self {
+        Value::Float(value.into())
     }
 }
 
@@ -205,6 +245,18 @@ impl<'a> From<&'a String> for Value<'a> {
 
 impl<'a> From<&'a [u8]> for Value<'a> {
     fn from(value: &'a [u8]) -> Self {
+        Value::Bytes(value)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for Value<'a> {
+    fn from(value: &'a [u8; N]) -> Self {
+        Value::Bytes(value)
+    }
+}
+
+impl<'a> From<&'a Vec<u8>> for Value<'a> {
+    fn from(value: &'a Vec<u8>) -> Self {
         Value::Bytes(value)
     }
 }

@@ -32,24 +32,21 @@ impl Transaction<'_> {
     /// Adds a row. It is locked exclusively.
     ///
     /// # Errors
-    /// [`StoreError::Duplicate`] if a unique index has its key; limits; locks that are not granted.
+    /// [`RowError::NotSet`] if a column without NULL was not set; [`StoreError::Duplicate`] if a unique index has its key; limits;
+    /// locks that are not granted.
     pub fn insert(&self, table: &Table, row: &RowBuf) -> Result<Rid> {
-        if !std::sync::Arc::ptr_eq(row.layout(), &table.0.layout) {
-            return Err(StoreError::Row(RowError::OtherTable {
-                table: table.name().to_owned(),
-            }));
-        }
+        let row = row.whole(table.name(), &table.0.layout)?;
         self.operate(table.0.operations.insert, |state| {
             self.reach(state, table, Reach::WriteRows)?;
             let (rid, slot) = self.free_row(state, table)?;
             ctx!();
-            self.change(state, &table.0, rid, slot, None, Some(row.row()))?;
+            self.change(state, &table.0, (rid, slot), None, Some(row), RowMode::S)?;
             Ok(rid)
         })
     }
 
     /// A slot without a row, locked.
-    fn free_row<'t>(&self, state: &mut State, table: &'t Table) -> Result<(Rid, &'t Slot)> {
+    pub(crate) fn free_row<'t>(&self, state: &mut State, table: &'t Table) -> Result<(Rid, &'t Slot)> {
         let worker = self.session.worker;
         let mut busy = Vec::new();
         let mut taken = None;
@@ -116,11 +113,7 @@ impl Transaction<'_> {
         let changed = change(&mut scratch);
         self.go_on(|state| {
             let answer = changed.map_err(StoreError::from).and_then(|()| {
-                if !std::sync::Arc::ptr_eq(scratch.layout(), &table.0.layout) {
-                    return Err(StoreError::Row(RowError::OtherTable {
-                        table: table.name().to_owned(),
-                    }));
-                }
+                let row = scratch.whole(table.name(), &table.0.layout)?;
                 let slot = table.0.slots.slot(rid);
                 if slot.newest() != Some(before) {
                     return Err(StoreError::ChangedMeanwhile {
@@ -128,7 +121,7 @@ impl Transaction<'_> {
                         rid: rid.0,
                     });
                 }
-                self.change(state, &table.0, rid, slot, Some(before), Some(scratch.row()))
+                self.change(state, &table.0, (rid, slot), Some(before), Some(row), RowMode::S)
             });
             state.scratch = Some(scratch);
             answer
@@ -167,20 +160,21 @@ impl Transaction<'_> {
             };
             ctx!();
             let slot = table.0.slots.slot(rid);
-            self.change(state, &table.0, rid, slot, Some(before), None)?;
+            self.change(state, &table.0, (rid, slot), Some(before), None, RowMode::S)?;
             Ok(true)
         })
     }
 
-    /// Makes a new version of a row that is locked, and the entries it needs.
-    fn change(
+    /// Makes a new version of a row that is locked, and the entries it needs. A row that has its primary key already is locked in mode
+    /// `same_key`.
+    pub(crate) fn change(
         &self,
         state: &mut State,
         table: &TableInner,
-        rid: Rid,
-        slot: &Slot,
+        (rid, slot): (Rid, &Slot),
         before: Option<VersionPtr>,
         after: Option<RowRef<'_>>,
+        same_key: RowMode,
     ) -> Result<()> {
         let store = &self.session.store;
         let bytes = after.map_or(0, |row| row.encoded().len());
@@ -220,7 +214,7 @@ impl Transaction<'_> {
             // SAFETY: locked; what the transaction replaces is kept to its end.
             let before = before.and_then(|before| unsafe { before.row() });
             let before = before.map(|row| RowRef::new(&table.layout, row));
-            match self.enter(state, table, rid, before, after) {
+            match self.enter(state, table, rid, before, after, same_key) {
                 Ok(moves) => state.writes[mark.0].moves = moves,
                 Err(error) => {
                     self.undo(state, mark.0, mark.1);
@@ -239,6 +233,7 @@ impl Transaction<'_> {
         rid: Rid,
         before: Option<RowRef<'_>>,
         after: RowRef<'_>,
+        same_key: RowMode,
     ) -> Result<bool> {
         let mut moves = false;
         for (number, index) in table.indexes() {
@@ -266,7 +261,8 @@ impl Transaction<'_> {
                 match index.tree.insert_unique(&key, rid).map_err(refused)? {
                     Ok(()) => true,
                     Err(_) => {
-                        self.enter_beside(state, table, index, entry)?;
+                        let same_key = if number == 0 { same_key } else { RowMode::S };
+                        self.enter_beside(state, table, index, entry, same_key)?;
                         false
                     }
                 }
@@ -289,6 +285,7 @@ impl Transaction<'_> {
         table: &TableInner,
         index: &IndexInner,
         entry: Entry,
+        same_key: RowMode,
     ) -> Result<()> {
         let Entry { ref key, rid, .. } = entry;
         let refuse_live = |state: &mut State| -> Result<()> {
@@ -307,7 +304,7 @@ impl Transaction<'_> {
                     table: table.id,
                     rid: other.0,
                 };
-                state.holder.row(name, &slot.lock, RowMode::S)?;
+                state.holder.row(name, &slot.lock, same_key)?;
                 // SAFETY: locked, and not used beyond this block.
                 let row = state.newest(slot).and_then(|version| unsafe { version.row() });
                 let row = row.map(|row| RowRef::new(&table.layout, row));

@@ -69,6 +69,19 @@ pub enum LockError {
         /// Who held it.
         by: HeldBy,
     },
+    /// The wait could not end: another transaction of the same thread has the lock exclusively.
+    #[error(
+        "{what} is held by transaction slot {slot} of the same thread, which would wait for itself ({mode}); end that transaction first, \
+         or do all in one"
+    )]
+    SameThread {
+        /// What would have been waited for.
+        what: LockName,
+        /// In which mode.
+        mode: &'static str,
+        /// The slot of the transaction that has it.
+        slot: u32,
+    },
     /// Transactions waited for each other in a circle, and this one was chosen to give way.
     #[error(
         "deadlock of {} transactions (slots {parties:?}): this one waited for {mode} on {what} and has to give way; abort it \

@@ -1,6 +1,6 @@
 //! [`Holder`]: one client's transactions, one after the other, as the lock manager sees them.
 
-use super::error::LockError;
+use super::error::{LockError, LockName};
 use super::held::{Held, HeldTable, TABLES_KEPT};
 use super::locks::Locks;
 use super::mode::{Got, RowMode, RowName, TableMode};
@@ -17,7 +17,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The locks of one client. A transaction begins with the first lock taken and ends with [`Holder::release_all`].
+/// The locks of one client. A transaction begins with [`Holder::begin`], or with the first lock taken where nobody counts the open ones,
+/// and ends with [`Holder::release_all`].
 ///
 /// Dropping a holder gives up its tables and intervals. It cannot reach the words of rows it still holds: they stay locked and
 /// its slot stays taken, so call [`Holder::release_all`] first.
@@ -65,6 +66,12 @@ impl Holder {
     /// The number by which errors name this client's transactions.
     pub fn slot(&self) -> u32 {
         self.slot
+    }
+
+    /// From now on [`Locks::open`] counts the client's transaction.
+    #[inline]
+    pub fn begin(&mut self) {
+        self.locks.slots[self.slot as usize].open();
     }
 
     /// How long one wait may take from now on; more than a day counts as a day. Zero: whoever would wait gets the error.
@@ -190,6 +197,9 @@ impl Holder {
         may_wait: bool,
     ) -> Result<Option<()>, LockError> {
         let (locks, slot) = (Arc::clone(&self.locks), self.slot);
+        if may_wait {
+            refuse_own_thread(&locks, key, word, mode)?;
+        }
         let started = Instant::now();
         let wait = locks.slots[slot as usize].next_wait();
         let waiter = may_wait.then_some((wait, &self.park));
@@ -370,6 +380,7 @@ impl Holder {
             self.release_row(key, word(RowName::of_key(key)));
         }
         self.release_others();
+        self.locks.slots[self.slot as usize].close();
         self.birth = 0;
         // What is kept serves the next transaction; see `budget`.
         let keep = owned.min(u64::from(
@@ -434,10 +445,26 @@ impl Holder {
     }
 }
 
+/// Refuses to wait for a row that another transaction of the calling thread has changed: it goes on when this thread does. On a user-level
+/// thread it may be another's, who goes on meanwhile. Who else has the row shared is not known.
+fn refuse_own_thread(locks: &Locks, key: u64, word: &LockWord, mode: RowMode) -> Result<(), LockError> {
+    match (word.peek() & OWNER).checked_sub(1) {
+        Some(owner) if locks.slots[owner as usize].is_open_here() && !corun_exec::teams::is_member() => {
+            Err(LockError::SameThread {
+                what: LockName::Row(RowName::of_key(key)),
+                mode: mode.name(),
+                slot: owner as u32,
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Drop for Holder {
     fn drop(&mut self) {
         let (tables, intervals) = (self.held.tables_len, self.held.intervals);
         self.release_others();
+        self.locks.slots[self.slot as usize].close();
         self.locks
             .take_back(u64::from(self.budget) + (tables + intervals) as u64);
         if !self.held.has_rows() {

@@ -132,6 +132,12 @@ impl Locks {
         }
     }
 
+    /// Transactions that have begun ([`Holder::begin`]) and not ended: those that the caller knows of, and of the others about.
+    pub fn open(&self) -> usize {
+        let used = self.slots_used.load(Ordering::Acquire) as usize;
+        self.slots[..used].iter().filter(|slot| slot.is_open()).count()
+    }
+
     pub(super) fn end(&self, slot: u32) {
         self.free.lock().push(slot);
     }

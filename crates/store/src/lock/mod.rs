@@ -13,7 +13,8 @@
 //!
 //! *Waiting.* Queues are first come, first served: nobody is granted a lock that conflicts with a request ahead of it, except
 //! that a holder who asks for more goes first. Who lets go hands the lock over (`settle`), so that whoever wakes has it. Nothing
-//! is held while a client is parked, and nothing here knows threads: several holders may take turns on one.
+//! is held while a client is parked. Several holders may take turns on one thread; who would wait for a row that another transaction of
+//! its own thread has exclusively is refused.
 //!
 //! *Deadlocks.* Whoever has waited for a while looks for the circle of waits that keeps it (`detect`). It costs those who do not
 //! wait nothing: a client hands the list of what it holds over for as long as it waits, and only clients that wait can be part

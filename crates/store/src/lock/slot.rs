@@ -66,11 +66,32 @@ pub(super) struct Slot {
     wait: AtomicU64,
     granted: AtomicU64,
     doomed: AtomicU64,
+    /// The number of the thread on which a transaction runs; 0: none does. Written by the holder only.
+    open_on: AtomicU64,
     /// `Some` while the holder waits.
     pub waiting: Mutex<Option<Box<Waiting>>>,
 }
 
 impl Slot {
+    /// A transaction begins on the calling thread, where it stays. By the holder. Relaxed: it guards nothing.
+    pub fn open(&self) {
+        self.open_on.store(thread_number(), Ordering::Relaxed);
+    }
+
+    /// It has ended. By the holder.
+    pub fn close(&self) {
+        self.open_on.store(0, Ordering::Relaxed);
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open_on.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a transaction runs on the calling thread. As exact as it can be: only this thread begins and ends it.
+    pub fn is_open_here(&self) -> bool {
+        self.open_on.load(Ordering::Relaxed) == thread_number()
+    }
+
     /// Begins a wait: its number. By the holder.
     pub fn next_wait(&self) -> u64 {
         let wait = self.wait.load(Ordering::Relaxed) + 1;
@@ -97,4 +118,13 @@ impl Slot {
     pub fn is_doomed(&self, wait: u64) -> bool {
         self.doomed.load(Ordering::Acquire) == wait
     }
+}
+
+/// A number of the calling thread that no other has, from 1.
+fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.with(|number| *number)
 }

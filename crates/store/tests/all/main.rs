@@ -3,11 +3,14 @@
 //! Three programs stand beside this one, and each says why: `examples`, `limits` (an allocator) and `workers` (CTX points).
 
 mod backup;
+mod by_key;
 mod checker;
 mod checkpoint;
 mod churn;
 mod clients;
+mod closing;
 mod crash_twin;
+mod definitions;
 mod faults;
 mod findings;
 mod history;
@@ -22,6 +25,8 @@ mod log_support;
 mod model;
 mod refusal_support;
 mod refusals;
+mod rows;
+mod same_thread;
 mod scan_after;
 mod serializable;
 mod skipped;

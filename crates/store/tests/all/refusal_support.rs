@@ -24,6 +24,7 @@ pub fn row(table: &Table, id: i64, bytes: usize) -> RowBuf {
     let mut row = table.new_row();
     row.set(0, id).unwrap();
     row.set(1, "x".repeat(bytes).as_str()).unwrap();
+    row.set(2, 0).unwrap();
     row
 }
 

@@ -45,7 +45,9 @@ fn keys_rows_and_handles_that_are_refused() {
     let refusals: [(&str, Change); 5] = [
         ("column \"id\" holds i64, not 'one'", |row| row.set(0, "one")),
         ("column \"id\" cannot be NULL", |row| row.set(0, Value::Null)),
-        ("there is no column 9; the table has 3", |row| row.set(9, 1)),
+        ("there is no column 9; the table has id, name, x", |row| {
+            row.set(9, 1)
+        }),
         ("column \"name\" takes text(2000000), not 2000001 bytes", |row| {
             row.set(1, &"x".repeat(2_000_001))
         }),

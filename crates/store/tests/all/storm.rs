@@ -198,14 +198,25 @@ fn a_wait_ends_at_its_timeout_and_says_for_whom() {
         ..Options::default()
     });
     let rids = fill(&store, &table, 3);
-    let (mut one, mut two) = (store.session_here().unwrap(), store.session_here().unwrap());
-    two.set_lock_timeout(Duration::from_millis(20));
+    let mut one = store.session_here().unwrap();
     let holder = one.begin().unwrap();
     holder.get(&table, rids[1], Lock::Exclusive).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| wait_in_vain(&store, &table, rids[1]));
+    });
+    holder.commit().unwrap();
+    assert_eq!(table.rows(), 3, "what it inserted is gone");
+    check_free(&store, &table);
+}
+
+/// For a row that another thread has.
+fn wait_in_vain(store: &Store, table: &Table, rid: Rid) {
+    let mut two = store.session_here().unwrap();
+    two.set_lock_timeout(Duration::from_millis(20));
     let waiter = two.begin().unwrap();
-    insert(&waiter, &table, 10, 5).unwrap();
+    insert(&waiter, table, 10, 5).unwrap();
     let started = Instant::now();
-    let refused = waiter.get(&table, rids[1], Lock::Shared).err().unwrap();
+    let refused = waiter.get(table, rid, Lock::Shared).err().unwrap();
     assert!(started.elapsed() >= Duration::from_millis(20));
     match &refused {
         StoreError::Lock(LockError::Timeout {
@@ -213,7 +224,7 @@ fn a_wait_ends_at_its_timeout_and_says_for_whom() {
             mode: "S",
             by: HeldBy::One(_),
             ..
-        }) => assert_eq!(row.rid, rids[1].0),
+        }) => assert_eq!(row.rid, rid.0),
         other => panic!("{other:?}"),
     }
     let text = refused.to_string();
@@ -223,12 +234,9 @@ fn a_wait_ends_at_its_timeout_and_says_for_whom() {
         "{text}"
     );
     assert!(refused.is_retryable());
-    let after = insert(&waiter, &table, 11, 5).unwrap_err();
+    let after = insert(&waiter, table, 11, 5).unwrap_err();
     assert!(matches!(after, StoreError::Ended) && after.is_retryable());
     waiter.abort();
-    holder.commit().unwrap();
-    assert_eq!(table.rows(), 3, "what it inserted is gone");
-    check_free(&store, &table);
 }
 
 #[test]

@@ -34,11 +34,7 @@ pub(super) struct Keyed {
 impl Keyed {
     /// The table of this definition; it is made unless it is there.
     pub fn new(store: &Store, definition: TableDef) -> Result<Self, StoreError> {
-        let table = match store.table(&definition.name) {
-            Ok(table) => table,
-            Err(StoreError::NoTable { .. }) => store.create_table(definition)?,
-            Err(error) => return Err(error),
-        };
+        let table = store.create_table_if_missing(definition)?;
         let primary = table.primary();
         Ok(Self { table, primary })
     }

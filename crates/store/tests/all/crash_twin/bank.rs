@@ -134,6 +134,7 @@ impl Bank<'_> {
         for client in 0..CLIENTS {
             let mut row = counter.new_row();
             row.set(0, client)?;
+            row.set("count", 0)?;
             put(&transaction, &mut effects, &counter, &row)?;
         }
         self.commit(notes, transaction, Durability::Durable, effects)

@@ -1,0 +1,135 @@
+//! Changes by primary key: update, delete, and insert or replace.
+//!
+//! ```text
+//! upsert:  lock the row that has the key exclusively ─► replace it
+//!          if there is none: insert ─► somebody inserted the key meanwhile: wait for him, lock his row exclusively, replace it
+//! ```
+//!
+//! An upsert locks no interval of keys, as a read of the missing key would: two transactions that both had locked it could not insert
+//! any more. It needs none: it says nothing about the key before it has a row of that key locked, the old one or its own.
+//!
+//! What it is not: a faster way. Each call looks the key up; a program that has the rid uses [`Transaction::update`].
+
+use crate::error::{Result, StoreError};
+use crate::key::KeyRange;
+use crate::lock::RowMode;
+use crate::row::{RowBuf, RowError, RowRef};
+use crate::session::{Reach, State};
+use crate::slots::Rid;
+use crate::table::Table;
+use crate::transaction::{Direction, Lock, NOW, Transaction};
+use crate::value::Value;
+
+impl Transaction<'_> {
+    /// Changes the row of a primary key as [`Transaction::update`] does. False if there is none, and then nobody else can add one until
+    /// the transaction ends.
+    ///
+    /// # Errors
+    /// Values that are no key of the table, and as [`Transaction::update`].
+    pub fn update_by_key(
+        &self,
+        table: &Table,
+        key: &[Value<'_>],
+        change: impl FnOnce(&mut RowBuf) -> Result<(), RowError>,
+    ) -> Result<bool> {
+        match self.rid_for_update(table, key)? {
+            None => Ok(false),
+            Some(rid) => self.update(table, rid, change).map(|()| true),
+        }
+    }
+
+    /// Deletes the row of a primary key. False if there is none, and then nobody else can add one until the transaction ends.
+    ///
+    /// # Errors
+    /// Values that are no key of the table; limits; locks that are not granted.
+    pub fn delete_by_key(&self, table: &Table, key: &[Value<'_>]) -> Result<bool> {
+        match self.rid_for_update(table, key)? {
+            None => Ok(false),
+            Some(rid) => self.delete(table, rid),
+        }
+    }
+
+    fn rid_for_update(&self, table: &Table, key: &[Value<'_>]) -> Result<Option<Rid>> {
+        let primary = table.primary();
+        let found = self.fetch_for_update(&primary, key)?;
+        Ok(found.map(|found| found.rid))
+    }
+
+    /// Inserts a row, or replaces all columns of the row that has its primary key. Transactions that upsert the same new key at the
+    /// same time do so one after the other. The row is locked exclusively.
+    ///
+    /// ```
+    /// # use corun_store::{Options, Store, TableDef, Type};
+    /// # let store = Store::in_memory(Options::default())?;
+    /// let definition = TableDef::new("stock").column("item", Type::I64).column("count", Type::I64);
+    /// let stock = store.create_table(definition.primary_key(&["item"]))?;
+    /// let mut session = store.session_here()?;
+    /// session.run(|transaction| {
+    ///     let mut row = stock.new_row();
+    ///     row.set("item", 1)?;
+    ///     for count in [10, 20] {
+    ///         row.set("count", count)?;
+    ///         transaction.upsert(&stock, &row)?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(stock.rows(), 1);
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::insert`]; [`StoreError::Duplicate`] if another row has its key of another unique index.
+    pub fn upsert(&self, table: &Table, row: &RowBuf) -> Result<Rid> {
+        let row = row.whole(table.name(), &table.0.layout)?;
+        self.operate(table.0.operations.insert, |state| {
+            let reach = self.reach(state, table, Reach::WriteRows)?;
+            if let Some(rid) = self.replace(state, table, row, reach)? {
+                return Ok(rid);
+            }
+            let (rid, slot) = self.free_row(state, table)?;
+            match self.change(state, &table.0, (rid, slot), None, Some(row), RowMode::X) {
+                Ok(()) => Ok(rid),
+                // Another transaction had put the key in by then. It has ended, and its row is locked.
+                Err(StoreError::Duplicate {
+                    index,
+                    table: name,
+                    key,
+                }) if index == table.0.primary().name => {
+                    let replaced = self.replace(state, table, row, reach)?;
+                    replaced.ok_or(StoreError::Duplicate {
+                        index,
+                        table: name,
+                        key,
+                    })
+                }
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    /// Replaces the row that has the primary key of `row`. None if there is none: nothing keeps others from adding it.
+    fn replace(
+        &self,
+        state: &mut State,
+        table: &Table,
+        row: RowRef<'_>,
+        reach: Reach,
+    ) -> Result<Option<Rid>> {
+        let primary = table.0.primary();
+        let key = primary.layout.of_row(row);
+        let range = KeyRange { low: key, high: key };
+        let mut cursor = primary.tree.cursor();
+        cursor.seek(&range, Direction::Ascending);
+        // Nearly always there is one entry. Others are left of rows that had the key before.
+        while let Some((_, rid)) = cursor.next(&range, Direction::Ascending) {
+            let old = self.lock_and_read(state, table, rid, Lock::Exclusive, reach, NOW)?;
+            if old.is_some_and(|old| primary.layout.of_row(old) == key) {
+                let slot = table.0.slots.slot(rid);
+                let before = slot.newest();
+                self.change(state, &table.0, (rid, slot), before, Some(row), RowMode::S)?;
+                return Ok(Some(rid));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,264 @@
+//! Tables and indexes are made and dropped: what a [`Store`] does about definitions.
+//!
+//! ```text
+//! one at a time (`defining`) ─► the table is locked, if it is there ─► the log has the definition ─► the catalog or the table has it
+//! ─► the log is on disk
+//! ```
+//!
+//! What it is not: the check of a definition ([`TableDef::check`]).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use corun_exec::teams;
+
+use crate::error::{Result, StoreError};
+use crate::index::IndexInner;
+use crate::key::Words;
+use crate::park;
+use crate::recovery;
+use crate::redo;
+use crate::schema::{IndexDef, TableDef};
+use crate::slots::Rid;
+use crate::store::{Store, StoreInner};
+use crate::table::{Table, TableInner};
+use crate::transaction::Lock;
+use crate::ts::Ts;
+
+impl Store {
+    /// Makes a table. It is durable when this returns.
+    ///
+    /// # Errors
+    /// [`StoreError::Schema`], [`StoreError::Exists`], errors of the log.
+    pub fn create_table(&self, definition: TableDef) -> Result<Table> {
+        teams::blocking(|| {
+            definition.check()?;
+            self.inner.check_open()?;
+            let _defining = self.inner.defining.lock();
+            self.create(definition)
+        })
+    }
+
+    /// The table of this definition: as [`Store::create_table`], if there is no table of its name.
+    ///
+    /// ```
+    /// use corun_store::{Options, Store, TableDef, Type};
+    ///
+    /// let store = Store::in_memory(Options::default())?;
+    /// let definition = TableDef::new("t").column("id", Type::I64).primary_key(&["id"]);
+    /// let table = store.create_table_if_missing(definition.clone())?;
+    /// assert!(store.create_table_if_missing(definition.clone())?.is_same(&table));
+    /// let refused = store.create_table_if_missing(definition.nullable("note", Type::I64)).unwrap_err();
+    /// assert_eq!(
+    ///     refused.to_string(),
+    ///     "there is a table \"t\" already, and it is not as defined: it has no column \"note\""
+    /// );
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::OtherDefinition`] if the table there is has other columns, another primary key or other indexes; the order of its
+    /// indexes does not matter. Else as [`Store::create_table`].
+    pub fn create_table_if_missing(&self, definition: TableDef) -> Result<Table> {
+        teams::blocking(|| {
+            definition.check()?;
+            self.inner.check_open()?;
+            // Who makes the table now holds this until it is durable.
+            let _defining = self.inner.defining.lock();
+            let known = self.inner.catalog.read().tables.get(&definition.name).cloned();
+            let Some(table) = known else {
+                return self.create(definition);
+            };
+            match table.definition().difference(&definition) {
+                None => Ok(table),
+                Some(difference) => Err(StoreError::OtherDefinition {
+                    table: definition.name,
+                    difference,
+                }),
+            }
+        })
+    }
+
+    /// Makes a table of a definition that was checked. The caller holds `defining`.
+    fn create(&self, definition: TableDef) -> Result<Table> {
+        let inner = &self.inner;
+        let id = {
+            let mut catalog = inner.catalog.write();
+            if catalog.tables.contains_key(&definition.name) {
+                return Err(StoreError::Exists {
+                    what: "a table",
+                    name: definition.name,
+                });
+            }
+            catalog.next_id += 1;
+            catalog.next_id
+        };
+        let table = TableInner::new(
+            id,
+            definition.clone(),
+            inner.options.workers,
+            Arc::clone(&inner.memory),
+        );
+        let ts = inner.append_definition(&redo::create_table(id, &definition))?;
+        for index in &definition.indexes {
+            let positions = definition.positions(index)?;
+            let index = IndexInner::new(
+                id,
+                &definition.name,
+                index,
+                &definition.columns,
+                positions,
+                ts,
+                |_| None,
+            );
+            let added =
+                table.add_index(index.map_err(|source| tree_error(&definition.name, "primary", source))?);
+            debug_assert!(
+                added,
+                "a definition that was checked has no more indexes than fit"
+            );
+        }
+        let table = Table(Arc::new(table));
+        inner
+            .catalog
+            .write()
+            .tables
+            .insert(definition.name, table.clone());
+        inner.flush_definition()?;
+        Ok(table)
+    }
+
+    /// Drops a table with all its rows. Waits for transactions that use it.
+    ///
+    /// # Errors
+    /// [`StoreError::NoTable`], locks that are not granted, errors of the log.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        teams::blocking(|| {
+            let inner = &self.inner;
+            let _defining = inner.defining.lock();
+            let table = self.table(name)?;
+            let mut session = self.session_here()?;
+            let locked = session.begin()?;
+            locked.lock_table(&table, Lock::Exclusive)?;
+            inner.append_definition(&redo::drop_table(table.0.id))?;
+            table.0.dropped.store(true, Ordering::Release);
+            inner.catalog.write().tables.remove(name);
+            inner.definitions.fetch_add(1, Ordering::AcqRel);
+            locked.abort();
+            inner.flush_definition()
+        })
+    }
+
+    /// Makes an index over the rows of a table. Waits for transactions that write there, and they wait for it.
+    ///
+    /// # Errors
+    /// [`StoreError::Schema`], [`StoreError::Exists`], [`StoreError::Duplicate`] if it is to be unique and is not, locks that are
+    /// not granted, errors of the log.
+    pub fn create_index(&self, table: &Table, name: &str, unique: bool, columns: &[&str]) -> Result<()> {
+        teams::blocking(|| {
+            let inner = &self.inner;
+            let _defining = inner.defining.lock();
+            let definition = table.definition();
+            if definition.indexes.iter().any(|index| index.name == name) {
+                return Err(StoreError::Exists {
+                    what: "an index",
+                    name: name.to_owned(),
+                });
+            }
+            let with = if unique {
+                definition.unique(name, columns)
+            } else {
+                definition.index(name, columns)
+            };
+            with.check()?;
+            let index: &IndexDef = with.indexes.last().expect("it was just added");
+            if !table.0.has_room() {
+                return Err(StoreError::Schema(crate::SchemaError::Count {
+                    table: with.name.clone(),
+                    what: "indexes, dropped ones included, until the store is opened again",
+                    found: crate::schema::INDEXES_MAX + 1,
+                    most: crate::schema::INDEXES_MAX,
+                }));
+            }
+            let mut session = self.session_here()?;
+            let locked = session.begin()?;
+            // Exclusively: nobody may meet an index that is not whole.
+            locked.lock_table(table, Lock::Exclusive)?;
+            let positions = with.positions(index)?;
+            // Before the log has it: what refuses the index must not be in the log. Readers use it after `add_index` only.
+            let since = inner.log.last().next();
+            let refused = |source| tree_error(table.name(), name, source);
+            let mut entries = Vec::new();
+            let made = IndexInner::new(
+                table.0.id,
+                &with.name,
+                index,
+                &with.columns,
+                positions,
+                since,
+                |layout| {
+                    entries = recovery::entries(table, layout, 0..table.rid_end());
+                    entries.sort_unstable();
+                    Some(entries.clone())
+                },
+            )
+            .map_err(refused)?;
+            let same = |pair: &&[(Words, Rid)]| pair[0].0 == pair[1].0 && !made.layout.has_null(&pair[0].0);
+            if let Some(twice) = entries.windows(2).find(|pair| unique && same(pair)) {
+                return Err(recovery::duplicate(table, &made, twice[0].1));
+            }
+            inner.append_definition(&redo::create_index(table.0.id, index))?;
+            table.0.add_index(made);
+            locked.abort();
+            inner.flush_definition()
+        })
+    }
+
+    /// Drops an index; the primary key's stays. Waits for transactions that use the table.
+    ///
+    /// # Errors
+    /// [`StoreError::NoIndex`], [`StoreError::PrimaryKey`], locks that are not granted, errors of the log.
+    pub fn drop_index(&self, table: &Table, name: &str) -> Result<()> {
+        teams::blocking(|| {
+            if name == "primary" {
+                return Err(StoreError::PrimaryKey {
+                    table: table.name().to_owned(),
+                });
+            }
+            let inner = &self.inner;
+            let _defining = inner.defining.lock();
+            if table.index(name).is_none() {
+                return Err(StoreError::NoIndex {
+                    table: table.name().to_owned(),
+                    name: name.to_owned(),
+                });
+            }
+            let mut session = self.session_here()?;
+            let locked = session.begin()?;
+            locked.lock_table(table, Lock::Exclusive)?;
+            inner.append_definition(&redo::drop_index(table.0.id, name))?;
+            table.0.remove_index(name);
+            locked.abort();
+            inner.flush_definition()
+        })
+    }
+}
+
+impl StoreInner {
+    fn append_definition(&self, block: &[u8]) -> Result<Ts> {
+        Ok(self.log.append(block, &park::current(), |_| ())?)
+    }
+
+    fn flush_definition(&self) -> Result<()> {
+        self.log.flush()?;
+        Ok(())
+    }
+}
+
+fn tree_error(table: &str, index: &str, source: corun_exec::shared_csb::SharedCsbError) -> StoreError {
+    StoreError::Tree {
+        table: table.to_owned(),
+        index: index.to_owned(),
+        source,
+    }
+}
