@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::garbage::Ghost;
 use crate::horizon::unlinked;
 use crate::key::Words;
+use crate::log::LARGE_BYTES;
 use crate::operations::{COMMIT, check_stack};
 use crate::options::Durability;
 use crate::redo;
@@ -32,7 +33,7 @@ impl Transaction<'_> {
     /// Returns its timestamp; of a transaction that changed nothing, the newest there was.
     ///
     /// # Errors
-    /// If the log takes nothing more, the transaction is aborted. An error of waiting for a durable commit says that the
+    /// If the log does not take it, for example because the disk is full ([`crate::log::LogError::DiskFull`]), the transaction is aborted. An error of waiting for a durable commit says that the
     /// changes are visible, but that a restart may find them missing.
     pub fn commit(self) -> Result<Ts> {
         let durability = self.session.durability;
@@ -68,13 +69,20 @@ impl Transaction<'_> {
             state.make_redo();
             ctx!();
             let State { redo, writes, .. } = state;
-            // An error drops the transaction, which undoes it.
-            let ts = store.log.append(redo, &self.session.park, |ts| {
+            let stamp = |ts| {
                 for write in writes.iter() {
                     // Of several changes of a row, the newest is the one to be seen; the others lie under it.
                     write.after.commit(ts);
                 }
-            })?;
+            };
+            // An error drops the transaction, which undoes it.
+            let ts = if redo.len() >= LARGE_BYTES {
+                // Nor does the session keep that much memory.
+                let redo = std::mem::take(redo);
+                store.log.append_owned(redo, &self.session.park, stamp)?
+            } else {
+                store.log.append(redo, &self.session.park, stamp)?
+            };
             self.finished = true;
             ctx!();
             state.leave_garbage(ts);

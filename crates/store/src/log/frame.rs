@@ -23,7 +23,7 @@ pub(super) const FRAME_BYTES: usize = 24;
 /// Stands in the length field of a mark.
 const MARK: u32 = 1 << 31;
 /// Largest payload of one frame, in bytes.
-pub(super) const PAYLOAD_MAX: usize = MARK as usize - 1;
+pub(crate) const PAYLOAD_MAX: usize = MARK as usize - 1;
 
 /// The file of the segment whose first commit is `first`.
 pub(super) fn segment_name(first: Ts) -> String {
@@ -67,12 +67,10 @@ fn frame_head(payload_sum: u32, length: u32, ts: Ts, durable: Ts) -> [u8; FRAME_
     head
 }
 
-/// Appends the frame of a block. The payload's length is at most [`PAYLOAD_MAX`].
+/// Appends the head of a block's frame; its payload, of at most [`PAYLOAD_MAX`] bytes, follows.
 #[inline]
-pub(super) fn push_frame(into: &mut Vec<u8>, payload_sum: u32, payload: &[u8], ts: Ts, durable: Ts) {
-    let head = frame_head(payload_sum, payload.len() as u32, ts, durable);
-    into.extend_from_slice(&head);
-    into.extend_from_slice(payload);
+pub(super) fn push_head(into: &mut Vec<u8>, payload_sum: u32, length: usize, ts: Ts, durable: Ts) {
+    into.extend_from_slice(&frame_head(payload_sum, length as u32, ts, durable));
 }
 
 /// A mark that says that all commits up to `durable` are on disk, behind the frame of `ts`.
@@ -225,7 +223,8 @@ mod tests {
     fn frames_are_found_again_and_any_flipped_bit_is_seen() {
         let seed = seed(7);
         let mut bytes = vec![0; 5];
-        push_frame(&mut bytes, payload_sum(seed, b"hello"), b"hello", Ts(3), Ts(2));
+        push_head(&mut bytes, payload_sum(seed, b"hello"), 5, Ts(3), Ts(2));
+        bytes.extend_from_slice(b"hello");
         bytes.extend_from_slice(&mark(seed, Ts(3), Ts(3)));
         let frame = search(&bytes, 0, seed, 1, 72).unwrap();
         assert_eq!(
