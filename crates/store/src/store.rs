@@ -21,7 +21,6 @@ use crate::garbage::Orphans;
 use crate::horizon::Horizon;
 use crate::image;
 use crate::index::IndexInner;
-use crate::key::Words;
 use crate::lock::{LockOptions, Locks};
 use crate::log::{Damage, Log, LogOptions};
 use crate::memory::Memory;
@@ -32,7 +31,6 @@ use crate::recovery;
 use crate::redo;
 use crate::schema::{IndexDef, TableDef};
 use crate::session::Session;
-use crate::slots::Rid;
 use crate::snapshot::Snapshot;
 use crate::storage::{Folder, Storage};
 use crate::table::{Table, TableInner};
@@ -451,9 +449,8 @@ impl Store {
                 },
             )
             .map_err(refused)?;
-            let same = |pair: &&[(Words, Rid)]| pair[0].0 == pair[1].0 && !made.layout.has_null(&pair[0].0);
-            if let Some(twice) = entries.windows(2).find(|pair| unique && same(pair)) {
-                return Err(recovery::duplicate(table, &made, twice[0].1));
+            if let Some(twice) = unique.then(|| recovery::twice(table, &made, &entries)).flatten() {
+                return Err(recovery::duplicate(table, &made, twice));
             }
             inner.append_definition(&redo::create_index(table.0.id, index))?;
             table.0.add_index(made);
