@@ -40,6 +40,7 @@ mod options;
 mod reader;
 mod segments;
 mod shared;
+mod sums;
 mod tip;
 mod waiting;
 mod writer;
