@@ -120,6 +120,46 @@ fn a_disk_that_is_full_while_committing() {
 }
 
 #[test]
+fn a_checkpoint_makes_room_on_a_full_disk() {
+    let disk = Twin::new(9);
+    disk.full_at(Some(60_000));
+    let store = open(&disk);
+    make_table(&store);
+    fill(&store, 0..10);
+    let table = store.table("t").unwrap();
+    let mut session = store.session_here().unwrap();
+    let mut change = |number: u8| -> Result<(), StoreError> {
+        let primary = table.primary();
+        let transaction = session.begin()?;
+        let found = transaction.fetch_for_update(&primary, &[1.into()])?.unwrap();
+        let text = char::from(b'a' + number % 26).to_string().repeat(1000);
+        transaction.update(&table, found.rid, |row| row.set(1, text.as_str()))?;
+        transaction.commit().map(drop)
+    };
+    for round in 0..5 {
+        let refused = (0..100).find_map(|number| change(number).err());
+        assert!(
+            matches!(refused, Some(StoreError::Log(LogError::DiskFull(_)))),
+            "{refused:?}"
+        );
+        // It needs some room itself.
+        has(
+            &store.checkpoint().unwrap_err().to_string(),
+            &["the disk is full"],
+        );
+        disk.full_at(Some(70_000 + round * 10_000));
+        store.checkpoint().unwrap().unwrap();
+        for number in 0..20 {
+            change(number).unwrap();
+        }
+    }
+    drop(session);
+    store.close().unwrap();
+    disk.full_at(None);
+    goes_on(&disk, 10);
+}
+
+#[test]
 fn a_large_transaction_is_there_whole_or_not_at_all() {
     // More than the log's buffer takes.
     const ROWS: i64 = 20_000;
