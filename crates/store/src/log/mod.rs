@@ -150,7 +150,8 @@ impl Log {
     }
 
     /// Commits `payload`: gives it the next timestamp, puts it into the log's buffer, and runs `in_order` with the timestamp;
-    /// no other commit's `in_order` runs at the same time or out of order. Waits while the buffer is full.
+    /// no other commit's `in_order` runs at the same time or out of order. Waits while the buffer is full, or room on the disk is
+    /// reserved.
     ///
     /// `in_order` should take nanoseconds, and must neither wait nor use the log. If it panics the commit is not logged, and
     /// the log takes no further one.
