@@ -138,11 +138,8 @@ fn verify_table(table: &Table) -> Result<VerifiedTable> {
         if index.unique {
             let mut entries = recovery::entries(table, &index.layout, 0..table.rid_end());
             entries.sort_unstable();
-            let twice = entries
-                .windows(2)
-                .find(|pair| pair[0].0 == pair[1].0 && !index.layout.has_null(&pair[0].0));
-            if let Some(twice) = twice {
-                return Err(recovery::duplicate(table, index, twice[0].1));
+            if let Some(twice) = recovery::twice(table, index, &entries) {
+                return Err(recovery::duplicate(table, index, twice));
             }
         }
     }

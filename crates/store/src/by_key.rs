@@ -11,7 +11,6 @@
 //! What it is not: a faster way. Each call looks the key up; a program that has the rid uses [`Transaction::update`].
 
 use crate::error::{Result, StoreError};
-use crate::key::KeyRange;
 use crate::lock::RowMode;
 use crate::row::{RowBuf, RowError, RowRef};
 use crate::session::{Reach, State};
@@ -116,14 +115,15 @@ impl Transaction<'_> {
         reach: Reach,
     ) -> Result<Option<Rid>> {
         let primary = table.0.primary();
-        let key = primary.layout.of_row(row);
-        let range = KeyRange { low: key, high: key };
+        let layout = &primary.layout;
+        let key = layout.exact_of_row(row);
+        let range = key.range();
         let mut cursor = primary.tree.cursor();
         cursor.seek(&range, Direction::Ascending);
         // Nearly always there is one entry. Others are left of rows that had the key before.
         while let Some((_, rid)) = cursor.next(&range, Direction::Ascending) {
             let old = self.lock_and_read(state, table, rid, Lock::Exclusive, reach, NOW)?;
-            if old.is_some_and(|old| primary.layout.of_row(old) == key) {
+            if old.is_some_and(|old| layout.of_row(old) == key.words && layout.is_of(old, &key)) {
                 let slot = table.0.slots.slot(rid);
                 let before = slot.newest();
                 self.change(state, &table.0, (rid, slot), before, Some(row), RowMode::S)?;

@@ -17,6 +17,7 @@ use crate::error::Result;
 use crate::garbage::Ghost;
 use crate::horizon::unlinked;
 use crate::key::Words;
+use crate::log::LARGE_BYTES;
 use crate::operations::{COMMIT, check_stack};
 use crate::options::Durability;
 use crate::redo;
@@ -28,12 +29,16 @@ use crate::transaction::Transaction;
 use crate::ts::Ts;
 use crate::version::VersionPtr;
 
+/// Changes whose lists a session keeps for its next transaction; those of larger ones, up to 100 bytes a change, are given back.
+/// Unmeasured.
+const WRITES_KEPT: usize = 64 << 10;
+
 impl Transaction<'_> {
     /// Ends the transaction; its changes are visible to all others from now on. Waits as the session's durability says.
     /// Returns its timestamp; of a transaction that changed nothing, the newest there was.
     ///
     /// # Errors
-    /// If the log takes nothing more, the transaction is aborted. An error of waiting for a durable commit says that the
+    /// If the log does not take it, for example because the disk is full ([`crate::log::LogError::DiskFull`]), the transaction is aborted. An error of waiting for a durable commit says that the
     /// changes are visible, but that a restart may find them missing.
     pub fn commit(self) -> Result<Ts> {
         let durability = self.session.durability;
@@ -72,8 +77,7 @@ impl Transaction<'_> {
             let State {
                 redo, writes, known, ..
             } = state;
-            // An error drops the transaction, which undoes it.
-            let ts = store.log.append(redo, &self.session.park, |ts| {
+            let stamp = |ts| {
                 if ts > marked {
                     // Thousands of commits went by in between.
                     mark(writes, known, ts);
@@ -82,7 +86,15 @@ impl Transaction<'_> {
                     // Of several changes of a row, the newest is the one to be seen; the others lie under it.
                     write.after.commit(ts);
                 }
-            })?;
+            };
+            // An error drops the transaction, which undoes it.
+            let ts = if redo.len() >= LARGE_BYTES {
+                // Nor does the session keep that much memory.
+                let redo = std::mem::take(redo);
+                store.log.append_owned(redo, &self.session.park, stamp)?
+            } else {
+                store.log.append(redo, &self.session.park, stamp)?
+            };
             self.finished = true;
             ctx!();
             state.leave_garbage(ts);
@@ -221,6 +233,11 @@ impl State {
         self.release();
         for (table, rid) in std::mem::take(&mut self.freed) {
             self.table(table).0.slots.give(self.worker, rid);
+        }
+        if self.writes.capacity().max(self.entries.capacity()) > WRITES_KEPT {
+            self.writes = Vec::new();
+            self.entries = Vec::new();
+            self.undone = Vec::new();
         }
         self.savepoints_before = self.savepoints;
     }

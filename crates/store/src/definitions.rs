@@ -14,12 +14,10 @@ use corun_exec::teams;
 
 use crate::error::{Result, StoreError};
 use crate::index::IndexInner;
-use crate::key::Words;
 use crate::park;
 use crate::recovery;
 use crate::redo;
 use crate::schema::{IndexDef, TableDef};
-use crate::slots::Rid;
 use crate::store::{Store, StoreInner};
 use crate::table::{Table, TableInner};
 use crate::transaction::Lock;
@@ -203,9 +201,8 @@ impl Store {
                 },
             )
             .map_err(refused)?;
-            let same = |pair: &&[(Words, Rid)]| pair[0].0 == pair[1].0 && !made.layout.has_null(&pair[0].0);
-            if let Some(twice) = entries.windows(2).find(|pair| unique && same(pair)) {
-                return Err(recovery::duplicate(table, &made, twice[0].1));
+            if let Some(twice) = unique.then(|| recovery::twice(table, &made, &entries)).flatten() {
+                return Err(recovery::duplicate(table, &made, twice));
             }
             inner.append_definition(&redo::create_index(table.0.id, index))?;
             table.0.add_index(made);

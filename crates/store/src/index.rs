@@ -285,7 +285,7 @@ impl Index {
     /// [`KeyError`] if there are not as many values as columns, or of other types.
     pub fn point(&self, values: &[Value<'_>]) -> Result<KeyRange, KeyError> {
         let key = self.inner.layout.exact(values)?;
-        Ok(key.map_or(NOTHING, |key| KeyRange { low: key, high: key }))
+        Ok(key.map_or(NOTHING, |key| key.range()))
     }
 
     /// The entries whose first columns have these values.
@@ -315,6 +315,7 @@ impl Index {
         KeyRange {
             low: [0; WORDS_MAX],
             high: [u64::MAX; WORDS_MAX],
+            long: None,
         }
     }
 }

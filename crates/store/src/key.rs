@@ -9,17 +9,24 @@
 //! ```
 //!
 //! Bytes of all columns one after another, up to [`KEY_BYTES_MAX`], read as big-endian words. An index uses as many words as
-//! its widest key needs (1, 2, 4 or 8), so that short keys make short nodes.
+//! its widest key needs (1, 2, 4 or 8), so that short keys make short nodes. Keys that may be longer are cut there: they compare as
+//! the values do or are equal, and whoever needs the difference looks at the rows ([`long`]).
 //!
 //! What it is not: it cannot be turned back; rows are read for their values.
 
+pub(crate) mod long;
+mod writer;
+
 use std::ops::Bound;
 
+use self::long::{LongKey, LongRange};
+use self::writer::{Sink, Writer, length_bytes};
 use crate::row::RowRef;
 use crate::schema::ColumnDef;
 use crate::value::{Type, Value};
 
-/// Most bytes of a key.
+/// Bytes of a key that an index keeps. Rows whose longer keys differ only behind them lie together there, and are sorted when they
+/// are read.
 pub const KEY_BYTES_MAX: usize = WORDS_MAX * 8;
 /// Most words of a key.
 pub const WORDS_MAX: usize = 8;
@@ -59,9 +66,43 @@ pub enum KeyError {
 pub struct KeyRange {
     pub(crate) low: Words,
     pub(crate) high: Words,
+    /// Bounds of whole keys, if the index cuts keys.
+    pub(crate) long: Option<Box<LongRange>>,
+}
+
+/// The key of values for all columns.
+#[derive(Clone, Debug)]
+pub(crate) struct Exact {
+    pub(crate) words: Words,
+    /// The whole key, if the index cuts keys.
+    pub(crate) long: Option<LongKey>,
+}
+
+impl Exact {
+    /// Its entries alone.
+    pub(crate) fn range(&self) -> KeyRange {
+        let bound = |behind| long::Bound {
+            bytes: self.long.clone().unwrap_or_default(),
+            behind,
+        };
+        let long = || LongRange {
+            low: bound(false),
+            high: bound(true),
+        };
+        KeyRange {
+            low: self.words,
+            high: self.words,
+            long: self.long.is_some().then(|| Box::new(long())),
+        }
+    }
 }
 
 impl KeyRange {
+    /// Whether a whole key lies in it, whose cut key does.
+    pub(crate) fn holds(&self, key: &[u8]) -> bool {
+        self.long.as_ref().is_none_or(|long| long.holds(key))
+    }
+
     /// Whether no key can be in it.
     pub fn is_empty(&self) -> bool {
         self.low > self.high
@@ -88,6 +129,8 @@ pub(crate) struct KeyLayout {
     one_word: Option<Vec<Piece>>,
     /// Where the bytes are that are 0 for NULL.
     null_bytes: Vec<usize>,
+    /// Whether there may be keys longer than [`KEY_BYTES_MAX`].
+    cuts: bool,
 }
 
 /// An integer's place in a key of one word.
@@ -138,50 +181,18 @@ fn part_bytes(column: &ColumnDef) -> usize {
     length + usize::from(column.nullable)
 }
 
-/// Bytes of the length behind a text.
-fn length_bytes(max: u32) -> usize {
-    match max {
-        0..=0xff => 1,
-        0x100..=0xffff => 2,
-        _ => 4,
-    }
+/// What stands behind the values that all keys of a bound begin with.
+enum Tail<'v> {
+    Nothing,
+    /// Any value but NULL.
+    NotNull,
+    Value(Value<'v>),
 }
 
-/// Bytes of the widest key over these columns.
-pub(crate) fn bytes_max<'a>(columns: impl Iterator<Item = &'a ColumnDef>) -> usize {
-    columns.map(part_bytes).sum()
-}
-
-/// A key being written.
-struct Writer {
-    bytes: [u8; KEY_BYTES_MAX],
-    at: usize,
-}
-
-impl Writer {
-    fn new() -> Self {
-        Writer {
-            bytes: [0; KEY_BYTES_MAX],
-            at: 0,
-        }
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        self.bytes[self.at..self.at + bytes.len()].copy_from_slice(bytes);
-        self.at += bytes.len();
-    }
-
-    /// The key, its rest filled with zeros or with ones.
-    fn words(mut self, rest: u8) -> Words {
-        if rest != 0 {
-            self.bytes[self.at..].fill(rest);
-        }
-        let mut words = [0; WORDS_MAX];
-        for (word, bytes) in words.iter_mut().zip(self.bytes.chunks_exact(8)) {
-            *word = u64::from_be_bytes(bytes.try_into().expect("8 bytes"));
-        }
-        words
-    }
+/// A bound: before all keys that begin so, or behind them.
+struct Edge<'v> {
+    tail: Tail<'v>,
+    behind: bool,
 }
 
 impl KeyLayout {
@@ -203,14 +214,24 @@ impl KeyLayout {
         KeyLayout {
             index: index.to_owned(),
             one_word: one_word(&parts),
+            cuts: at > KEY_BYTES_MAX,
             null_bytes,
             parts,
         }
     }
 
-    /// Whether one of the values is NULL: such a key equals no other, as in SQL.
+    /// Whether keys may be longer than an index keeps.
     #[inline]
-    pub(crate) fn has_null(&self, key: &Words) -> bool {
+    pub(crate) fn cuts(&self) -> bool {
+        self.cuts
+    }
+
+    /// Whether one of the values is NULL in the row of a key: such a key equals no other, as in SQL.
+    #[inline]
+    pub(crate) fn has_null(&self, key: &Words, row: RowRef<'_>) -> bool {
+        if self.cuts {
+            return self.parts.iter().any(|part| row.is_null(part.position));
+        }
         let byte = |at: &usize| key[at / 8].to_be_bytes()[at % 8];
         self.null_bytes.iter().any(|at| byte(at) == 0)
     }
@@ -218,7 +239,7 @@ impl KeyLayout {
     /// Words its keys need: 1, 2, 4 or 8.
     pub(crate) fn words(&self) -> usize {
         let bytes: usize = self.parts.iter().map(|part| part.bytes).sum();
-        bytes.div_ceil(8).next_power_of_two()
+        bytes.div_ceil(8).next_power_of_two().min(WORDS_MAX)
     }
 
     /// The key of a row.
@@ -238,6 +259,31 @@ impl KeyLayout {
         writer.words(0)
     }
 
+    /// The whole key of a row.
+    pub(crate) fn long_of_row(&self, row: RowRef<'_>) -> LongKey {
+        let mut long = LongKey::new();
+        for part in &self.parts {
+            part.push(&mut long, row.value(part.position));
+        }
+        long
+    }
+
+    /// Whether a row whose key in the index is `key` has this one, and not only its beginning.
+    #[inline]
+    pub(crate) fn is_of(&self, row: RowRef<'_>, key: &Exact) -> bool {
+        key.long
+            .as_ref()
+            .is_none_or(|long| *long == self.long_of_row(row))
+    }
+
+    /// The key of a row, as one to look for.
+    pub(crate) fn exact_of_row(&self, row: RowRef<'_>) -> Exact {
+        Exact {
+            words: self.of_row(row),
+            long: self.cuts.then(|| self.long_of_row(row)),
+        }
+    }
+
     /// Whether two rows have the same key.
     pub(crate) fn same(&self, a: RowRef<'_>, b: RowRef<'_>) -> bool {
         // By their bytes: 0 and -0 are equal numbers, but two keys.
@@ -248,21 +294,58 @@ impl KeyLayout {
             a.is_null(part.position) == b.is_null(part.position)
                 && a.raw(part.position) == b.raw(part.position)
         };
-        self.parts.iter().all(same) || self.of_row(a) == self.of_row(b)
+        if self.parts.iter().all(same) {
+            return true;
+        }
+        match self.cuts {
+            true => self.long_of_row(a) == self.long_of_row(b),
+            false => self.of_row(a) == self.of_row(b),
+        }
     }
 
-    fn write(&self, values: &[Value<'_>]) -> Result<Writer, KeyError> {
-        if values.len() > self.parts.len() {
-            return Err(self.count(values.len()));
-        }
-        let mut writer = Writer::new();
+    /// Writes values that rows can have, and what stands behind them.
+    fn write<S: Sink>(&self, mut to: S, values: &[Value<'_>], tail: &Tail<'_>) -> S {
         for (part, value) in self.parts.iter().zip(values) {
-            if !part.accepts(value) {
-                return Err(self.wrong(part, value));
-            }
-            part.push(&mut writer, *value);
+            part.push(&mut to, *value);
         }
-        Ok(writer)
+        match (tail, self.parts.get(values.len())) {
+            (Tail::Value(value), Some(part)) => part.push(&mut to, *value),
+            (Tail::NotNull, Some(part)) if part.nullable => to.push(&[1]),
+            _ => {}
+        }
+        to
+    }
+
+    /// The keys that begin with `prefix` and lie between two bounds. Where a bound is cut, all that begin like it are among the
+    /// words, and the bounds of whole keys leave them out.
+    fn range(&self, prefix: &[Value<'_>], low: &Edge<'_>, high: &Edge<'_>) -> KeyRange {
+        let words = |edge: &Edge<'_>| self.write(Writer::new(), prefix, &edge.tail);
+        let first = words(low);
+        let first = match low.behind && !first.is_cut() {
+            true => next(first.words(0xff)),
+            false => Some(first.words(0)),
+        };
+        let last = words(high);
+        let last = match high.behind || last.is_cut() {
+            true => Some(last.words(0xff)),
+            false => previous(last.words(0)),
+        };
+        let (Some(first), Some(last)) = (first, last) else {
+            return NOTHING;
+        };
+        let bound = |edge: &Edge<'_>| long::Bound {
+            bytes: self.write(LongKey::new(), prefix, &edge.tail),
+            behind: edge.behind,
+        };
+        let long = || LongRange {
+            low: bound(low),
+            high: bound(high),
+        };
+        KeyRange {
+            low: first,
+            high: last,
+            long: self.cuts.then(|| Box::new(long())),
+        }
     }
 
     fn count(&self, found: usize) -> KeyError {
@@ -283,17 +366,24 @@ impl KeyLayout {
     }
 
     /// The key of values for all columns. None if no row can have them: out of the column's range, or too long.
-    pub(crate) fn exact(&self, values: &[Value<'_>]) -> Result<Option<Words>, KeyError> {
+    pub(crate) fn exact(&self, values: &[Value<'_>]) -> Result<Option<Exact>, KeyError> {
         if values.len() != self.parts.len() {
             return Err(self.count(values.len()));
         }
         if let Some(word) = self.word_of(values) {
-            return Ok(Some([word, 0, 0, 0, 0, 0, 0, 0]));
+            return Ok(Some(Exact {
+                words: [word, 0, 0, 0, 0, 0, 0, 0],
+                long: None,
+            }));
         }
         if !self.possible(values)? {
             return Ok(None);
         }
-        Ok(Some(self.write(values)?.words(0)))
+        let long = || self.write(LongKey::new(), values, &Tail::Nothing);
+        Ok(Some(Exact {
+            words: self.write(Writer::new(), values, &Tail::Nothing).words(0),
+            long: self.cuts.then(long),
+        }))
     }
 
     /// The key of integers in their ranges, if it is of one word.
@@ -332,10 +422,11 @@ impl KeyLayout {
         if !self.possible(values)? {
             return Ok(NOTHING);
         }
-        Ok(KeyRange {
-            low: self.write(values)?.words(0),
-            high: self.write(values)?.words(0xff),
-        })
+        let edge = |behind| Edge {
+            tail: Tail::Nothing,
+            behind,
+        };
+        Ok(self.range(values, &edge(false), &edge(true)))
     }
 
     /// Keys that begin with `prefix` and whose next column lies between two bounds. A bound on either side leaves NULLs out.
@@ -352,52 +443,33 @@ impl KeyLayout {
             return Ok(NOTHING);
         }
         let unbounded = matches!((&low, &high), (Bound::Unbounded, Bound::Unbounded));
-        let beginning = || self.write(prefix);
-        let bounded = |value: &Value<'_>, rest: u8| -> Result<Words, KeyError> {
+        for bound in [&low, &high] {
+            let (Bound::Included(value) | Bound::Excluded(value)) = bound else {
+                continue;
+            };
+            if *value == Value::Null {
+                return Ok(NOTHING);
+            }
             if !part.accepts(value) {
                 return Err(self.wrong(part, value));
             }
-            let mut writer = beginning()?;
-            part.push(&mut writer, *value);
-            Ok(writer.words(rest))
-        };
-        let null = Value::Null;
-        if [&low, &high]
-            .iter()
-            .any(|bound| matches!(bound, Bound::Included(value) | Bound::Excluded(value) if *value == null))
-        {
-            return Ok(NOTHING);
         }
-        let (low, high) = match (part.above(low), part.below(high)) {
-            (Some(low), Some(high)) => (low, high),
-            _ => return Ok(NOTHING),
+        let (Some(low), Some(high)) = (part.above(low), part.below(high)) else {
+            return Ok(NOTHING);
         };
+        let edge = |tail, behind| Edge { tail, behind };
         let low = match low {
-            Bound::Unbounded => {
-                let mut writer = beginning()?;
-                if part.nullable && !unbounded {
-                    writer.push(&[1]);
-                }
-                Some(writer.words(0))
-            }
-            Bound::Included(value) => Some(bounded(&value, 0)?),
-            Bound::Excluded(value) => next(bounded(&value, 0xff)?),
+            Bound::Unbounded if unbounded => edge(Tail::Nothing, false),
+            Bound::Unbounded => edge(Tail::NotNull, false),
+            Bound::Included(value) => edge(Tail::Value(value), false),
+            Bound::Excluded(value) => edge(Tail::Value(value), true),
         };
         let high = match high {
-            Bound::Unbounded => {
-                let mut writer = beginning()?;
-                if part.nullable {
-                    writer.push(&[1]);
-                }
-                Some(writer.words(0xff))
-            }
-            Bound::Included(value) => Some(bounded(&value, 0xff)?),
-            Bound::Excluded(value) => previous(bounded(&value, 0)?),
+            Bound::Unbounded => edge(Tail::NotNull, true),
+            Bound::Included(value) => edge(Tail::Value(value), true),
+            Bound::Excluded(value) => edge(Tail::Value(value), false),
         };
-        Ok(match (low, high) {
-            (Some(low), Some(high)) => KeyRange { low, high },
-            _ => NOTHING,
-        })
+        Ok(self.range(prefix, &low, &high))
     }
 }
 
@@ -405,6 +477,7 @@ impl KeyLayout {
 pub(crate) const NOTHING: KeyRange = KeyRange {
     low: [u64::MAX; WORDS_MAX],
     high: [0; WORDS_MAX],
+    long: None,
 };
 
 /// The smallest key above, if there is one.
@@ -431,7 +504,7 @@ pub(crate) fn previous(mut words: Words) -> Option<Words> {
     None
 }
 
-fn push_integer(writer: &mut Writer, data_type: Type, value: i64) {
+fn push_integer(writer: &mut impl Sink, data_type: Type, value: i64) {
     let flipped = (value as u64) ^ (1 << 63);
     match data_type {
         Type::I8 => writer.push(&[(value as u8) ^ 0x80]),
@@ -528,45 +601,41 @@ impl Part {
     }
 
     /// Writes a value it holds.
-    fn push(&self, writer: &mut Writer, value: Value<'_>) {
+    fn push(&self, to: &mut impl Sink, value: Value<'_>) {
+        let width = self.bytes - usize::from(self.nullable);
         if self.nullable {
             if value == Value::Null {
-                writer.at += self.bytes;
+                to.push(&[0]);
+                to.null(width);
                 return;
             }
-            writer.push(&[1]);
+            to.push(&[1]);
         }
-        let width = self.bytes - usize::from(self.nullable);
         match value {
-            Value::Null => writer.at += width,
-            Value::Bool(value) => writer.push(&[u8::from(value)]),
-            Value::Int(value) => push_integer(writer, self.data_type, value),
+            Value::Null => to.null(width),
+            Value::Bool(value) => to.push(&[u8::from(value)]),
+            Value::Int(value) => push_integer(to, self.data_type, value),
             Value::Float(value) => {
                 let bits = value.to_bits();
                 let negative = bits >> 63 != 0;
                 let ordered = if negative { !bits } else { bits ^ (1 << 63) };
-                writer.push(&ordered.to_be_bytes());
+                to.push(&ordered.to_be_bytes());
             }
-            Value::Text(text) => self.push_bytes(writer, text.as_bytes()),
-            Value::Bytes(bytes) => self.push_bytes(writer, bytes),
+            Value::Text(text) => self.push_bytes(to, text.as_bytes()),
+            Value::Bytes(bytes) => self.push_bytes(to, bytes),
         }
     }
 
-    fn push_bytes(&self, writer: &mut Writer, bytes: &[u8]) {
+    fn push_bytes(&self, to: &mut impl Sink, bytes: &[u8]) {
         let most = self.data_type.bytes_max();
         let bytes = &bytes[..bytes.len().min(most)];
-        let start = writer.at;
-        writer.push(bytes);
         match self.data_type {
-            Type::FixedText { .. } => writer.bytes[writer.at..start + most].fill(b' '),
-            Type::FixedBytes { .. } => {}
-            Type::Text { max } | Type::Bytes { max } => {
-                let length = (bytes.len() as u32).to_be_bytes();
-                writer.at = start + most;
-                writer.push(&length[4 - length_bytes(max)..]);
+            Type::Text { max } | Type::Bytes { max } => to.text(bytes, max),
+            of => {
+                to.push(bytes);
+                let filler = if of.is_text() { b' ' } else { 0 };
+                to.fill(filler, most - bytes.len());
             }
-            _ => unreachable!("accepted as text or bytes"),
         }
-        writer.at = start + self.bytes - usize::from(self.nullable);
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::error::{Result, StoreError};
 pub use crate::log::OnDamage;
+use crate::log::PAYLOAD_MAX;
 
 /// What a commit waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +32,10 @@ pub struct Progress {
 /// Who hears of progress.
 pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
+/// Most bytes of rows that fit the block of one transaction: its records are at most as long as what is counted, which may pass the
+/// limit by a few bytes.
+const TRANSACTION_BYTES_MAX: usize = PAYLOAD_MAX - 0xffff;
+
 /// How a store is opened. Limits of 0 are none, unless said otherwise.
 #[derive(Clone)]
 pub struct Options {
@@ -47,7 +52,8 @@ pub struct Options {
     pub checkpoint_log_bytes: u64,
     /// Bytes of log on disk after which commits are refused: when checkpoints cannot keep up.
     pub log_bytes_max: u64,
-    /// Bytes of rows one transaction may write; not 0.
+    /// Bytes of rows one transaction may write; not 0, and at most 2 GB, which is what a block of the log can hold. What it writes
+    /// is in memory twice while it commits: as rows, which count for [`Options::memory_max`], and as its block.
     pub transaction_bytes_max: usize,
     /// Transactions, that is sessions, at a time; not 0.
     pub sessions_max: u32,
@@ -78,7 +84,7 @@ impl Default for Options {
             memory_max: 0,
             checkpoint_log_bytes: 256 << 20,
             log_bytes_max: 4 << 30,
-            transaction_bytes_max: 4 << 20,
+            transaction_bytes_max: 1 << 30,
             sessions_max: 1024,
             locks_max: 16 << 20,
             locks_per_transaction_max: 1 << 20,
@@ -117,6 +123,15 @@ impl Options {
                     why: "must be at least 1".to_owned(),
                 });
             }
+        }
+        if self.transaction_bytes_max > TRANSACTION_BYTES_MAX {
+            return Err(StoreError::Option {
+                name: "transaction_bytes_max",
+                why: format!(
+                    "{} is more than a block of the log can hold; {TRANSACTION_BYTES_MAX} is the most",
+                    self.transaction_bytes_max
+                ),
+            });
         }
         if self.log_bytes_max > 0 && self.checkpoint_log_bytes > self.log_bytes_max {
             return Err(StoreError::Option {

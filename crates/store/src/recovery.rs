@@ -346,6 +346,30 @@ pub(crate) fn entries(table: &Table, layout: &KeyLayout, rids: Range<u32>) -> Ve
     rids.filter_map(entry).collect()
 }
 
+/// A row whose key another row has, too, by the sorted entries of an index over rows that nobody changes now.
+pub(crate) fn twice(table: &Table, index: &IndexInner, entries: &[(Words, Rid)]) -> Option<Rid> {
+    let layout = &index.layout;
+    let row = |rid: Rid| {
+        let version = table.0.slots.find(rid)?.newest()?;
+        // SAFETY: nobody changes rows of the table now.
+        Some(RowRef::new(&table.0.layout, unsafe { version.row() }?))
+    };
+    let runs = entries.chunk_by(|a, b| a.0 == b.0).filter(|run| run.len() > 1);
+    runs.into_iter().find_map(|run| {
+        let with_row = |(key, rid): &(Words, Rid)| Some((*key, *rid, row(*rid)?));
+        let rows = run.iter().filter_map(with_row);
+        let rows = rows.filter(|(key, _, row)| !layout.has_null(key, *row));
+        if !layout.cuts() {
+            let mut rids = rows.map(|(_, rid, _)| rid);
+            return rids.next().filter(|_| rids.next().is_some());
+        }
+        let mut keys: Vec<_> = rows.map(|(_, rid, row)| (layout.long_of_row(row), rid)).collect();
+        keys.sort_unstable();
+        let pair = keys.windows(2).find(|pair| pair[0].0 == pair[1].0);
+        pair.map(|pair| pair[0].1)
+    })
+}
+
 /// The error of an index that is to be unique and is not.
 pub(crate) fn duplicate(table: &Table, index: &IndexInner, rid: Rid) -> StoreError {
     let version = table.0.slots.slot(rid).newest();

@@ -5,7 +5,6 @@
 //!
 //! What it is not: the layout of rows, which [`crate::row`] derives.
 
-use crate::key::KEY_BYTES_MAX;
 use crate::value::Type;
 
 /// Most columns of a table.
@@ -116,18 +115,6 @@ pub enum SchemaError {
         table: String,
         /// The column.
         column: String,
-    },
-    /// Keys wider than the tree's widest.
-    #[error(
-        "table {table:?}, index {index:?}: its keys take up to {bytes} bytes, the most is {KEY_BYTES_MAX}; index fewer or shorter columns"
-    )]
-    WideKey {
-        /// The table.
-        table: String,
-        /// The index.
-        index: String,
-        /// Bytes of its widest key.
-        bytes: usize,
     },
     /// A decimal of no or of too many digits.
     #[error(
@@ -362,15 +349,7 @@ impl TableDef {
                 });
             }
             count("columns of an index", index.columns.len(), COLUMNS_MAX)?;
-            let positions = self.positions(index)?;
-            let bytes = crate::key::bytes_max(positions.iter().map(|&at| &self.columns[at]));
-            if bytes > KEY_BYTES_MAX {
-                return Err(SchemaError::WideKey {
-                    table: table(),
-                    index: index.name.clone(),
-                    bytes,
-                });
-            }
+            self.positions(index)?;
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 //!
 //! It takes no locks and is never waited for. While it is open, old versions of rows stay in memory.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use corun_exec::ctx;
@@ -9,6 +10,7 @@ use corun_exec::teams;
 
 use crate::error::{Result, StoreError};
 use crate::index::{Index, TreeCursor};
+use crate::key::long::{LongKey, Run};
 use crate::key::{KeyRange, Words};
 use crate::log::Log;
 use crate::operations::{SCAN, check_stack};
@@ -132,12 +134,12 @@ impl Snapshot {
             return Ok(None);
         };
         // Nearly always the first entry is the row. Others are left of rows that had the key before.
-        let first = index.inner.tree.get(&key);
-        if let Some(found) = first.and_then(|rid| self.read_entry(index, &key, rid)) {
+        let first = index.inner.tree.get(&key.words);
+        let first = first.and_then(|rid| self.read_entry(index, &key.words, rid));
+        if let Some(found) = first.filter(|found| index.inner.layout.is_of(found.row, &key)) {
             return Ok(Some(found));
         }
-        let range = KeyRange { low: key, high: key };
-        Ok(self.scan_from(index, &range, Direction::Ascending).next())
+        Ok(self.scan_from(index, &key.range(), Direction::Ascending).next())
     }
 
     /// The rows of a range of keys, in order.
@@ -165,6 +167,7 @@ impl Snapshot {
             range: range.clone(),
             direction,
             cursor,
+            run: Run::default(),
             last: None,
         }
     }
@@ -181,7 +184,22 @@ impl Snapshot {
         place: &ScanPlace,
     ) -> Result<SnapshotScan<'a>> {
         let mut scan = self.scan(index, range, Direction::Ascending)?;
-        scan.cursor.seek_after(&place.key, place.rid);
+        match &place.long {
+            None => scan.cursor.seek_after(&place.key, place.rid),
+            Some(long) => {
+                let rest = KeyRange {
+                    low: place.key,
+                    ..range.clone()
+                };
+                scan.cursor.seek(&rest, Direction::Ascending);
+                while let Some(row) = scan.next_of_run() {
+                    if (&row.0, row.1.rid) > (long, place.rid) {
+                        scan.run.put_back(row);
+                        break;
+                    }
+                }
+            }
+        }
         scan.last = Some(place.clone());
         Ok(scan)
     }
@@ -218,6 +236,8 @@ pub struct SnapshotScan<'a> {
     range: KeyRange,
     direction: Direction,
     cursor: TreeCursor<'a>,
+    /// Where the index cuts keys.
+    run: Run<'a>,
     last: Option<ScanPlace>,
 }
 
@@ -226,9 +246,20 @@ pub struct SnapshotScan<'a> {
 pub struct ScanPlace {
     key: Words,
     rid: Rid,
+    /// The whole key, if the index cuts keys.
+    long: Option<LongKey>,
 }
 
-impl SnapshotScan<'_> {
+impl<'a> SnapshotScan<'a> {
+    fn next_of_run(&mut self) -> Option<(LongKey, Found<'a>)> {
+        let (snapshot, index) = (self.snapshot, self.index);
+        let read = |key: &Words, rid| Ok::<_, Infallible>(snapshot.read_entry(index, key, rid));
+        let Ok(row) = self
+            .run
+            .next(&mut self.cursor, &index.inner, &self.range, self.direction, read);
+        row
+    }
+
     /// The place of the last row it returned, for [`Snapshot::scan_after`].
     pub fn place(&self) -> Option<ScanPlace> {
         self.last.clone()
@@ -239,9 +270,18 @@ impl<'a> Iterator for SnapshotScan<'a> {
     type Item = Found<'a>;
 
     fn next(&mut self) -> Option<Found<'a>> {
+        if self.index.inner.layout.cuts() {
+            let (long, found) = self.next_of_run()?;
+            self.last = Some(ScanPlace {
+                key: self.index.inner.layout.of_row(found.row),
+                rid: found.rid,
+                long: Some(long),
+            });
+            return Some(found);
+        }
         while let Some((key, rid)) = self.cursor.next(&self.range, self.direction) {
             if let Some(found) = self.snapshot.read_entry(self.index, &key, rid) {
-                self.last = Some(ScanPlace { key, rid });
+                self.last = Some(ScanPlace { key, rid, long: None });
                 return Some(found);
             }
         }

@@ -132,7 +132,7 @@ impl Store {
                     bytes => (bytes / 4).clamp(4 << 10, 64 << 20),
                 },
                 // While a sync takes its time, asynchronous commits go on into the buffer.
-                buffer_bytes: (options.transaction_bytes_max * 2).max(32 << 20),
+                buffer_bytes: 32 << 20,
             };
             let log = Log::start(Arc::clone(&storage), manifest.store_id, end, log_options)?;
             let home = Home {

@@ -17,7 +17,8 @@ use corun_exec::teams::{self, Operation};
 
 use crate::error::{Result, StoreError};
 use crate::index::{Index, TreeCursor};
-use crate::key::{KeyRange, Words};
+use crate::key::long::Run;
+use crate::key::{Exact, KeyRange, Words};
 use crate::lock::{LockError, RowMode, RowName, TableMode};
 use crate::operations::{SCAN, check_stack};
 use crate::row::RowRef;
@@ -262,13 +263,13 @@ impl<'s> Transaction<'s> {
         index.check_unique()?;
         let layout = &index.inner.layout;
         let keys = keys.into_iter().map(|key| layout.exact(key));
-        let keys = keys.collect::<Result<Vec<Option<Words>>, _>>()?;
+        let keys = keys.collect::<Result<Vec<Option<Exact>>, _>>()?;
         self.operate(index.inner.fetch, |state| {
             let reach = self.reach_to_read(state, &index.table, lock)?;
             index.check()?;
             let slots = &index.table.0.slots;
-            let first = |key: &Option<Words>| {
-                let rid = index.inner.tree.get(key.as_ref()?)?;
+            let first = |key: &Option<Exact>| {
+                let rid = index.inner.tree.get(&key.as_ref()?.words)?;
                 slots.ask(rid);
                 Some(rid)
             };
@@ -301,7 +302,7 @@ impl<'s> Transaction<'s> {
             let reach = self.reach_to_read(state, &index.table, lock)?;
             index.check()?;
             ctx!();
-            let first = index.inner.tree.get(&key);
+            let first = index.inner.tree.get(&key.words);
             ctx!();
             self.fetch_from(state, index, &key, first, lock, reach)
         })
@@ -313,22 +314,19 @@ impl<'s> Transaction<'s> {
         &'t self,
         state: &mut State,
         index: &'t Index,
-        key: &Words,
+        key: &Exact,
         first: Option<Rid>,
         lock: Lock,
         reach: Reach,
     ) -> Result<Option<Found<'t>>> {
         // Nearly always the first entry is the row. Others are left of rows that had the key before.
         if let Some(rid) = first
-            && let Some(found) = self.read_entry(state, index, key, rid, lock, reach, NOW)?
+            && let Some(found) = self.read_entry(state, index, &key.words, rid, lock, reach, NOW)?
+            && index.inner.layout.is_of(found.row, key)
         {
             return Ok(Some(found));
         }
-        let range = KeyRange {
-            low: *key,
-            high: *key,
-        };
-        self.first_of(state, index, &range, Direction::Ascending, lock, reach)
+        self.first_of(state, index, &key.range(), Direction::Ascending, lock, reach)
     }
 
     /// Reads the row of an entry as it was before the transaction's change `since`; none if it had another key, or was not there.
@@ -411,6 +409,13 @@ impl<'s> Transaction<'s> {
             }
             ctx!();
             cursor.seek(&part, direction);
+            if index.inner.layout.cuts() {
+                let read = |key: &Words, rid| self.read_entry(state, index, key, rid, lock, reach, NOW);
+                let row = Run::default().next(&mut cursor, &index.inner, &part, direction, read)?;
+                if let Some((_, found)) = row {
+                    return Ok(Some(found));
+                }
+            }
             while let Some((key, rid)) = cursor.next(&part, direction) {
                 if let Some(found) = self.read_entry(state, index, &key, rid, lock, reach, NOW)? {
                     return Ok(Some(found));
@@ -462,6 +467,7 @@ impl<'s> Transaction<'s> {
             reach,
             since,
             cursor,
+            run: Run::default(),
         })
     }
 
@@ -519,6 +525,8 @@ pub struct Scan<'t, 's> {
     /// The transaction's change that would be next when it began.
     since: u64,
     cursor: TreeCursor<'t>,
+    /// Where the index cuts keys.
+    run: Run<'t>,
 }
 
 impl<'t> Scan<'t, '_> {
@@ -531,6 +539,18 @@ impl<'t> Scan<'t, '_> {
         reason = "it can fail; an iterator of results would be clumsy to use with `?`"
     )]
     pub fn next(&mut self) -> Result<Option<Found<'t>>> {
+        if self.index.inner.layout.cuts() {
+            check_stack()?;
+            let (transaction, index) = (self.transaction, self.index);
+            let (lock, reach, since) = (self.lock, self.reach, self.since);
+            let read = |key: &Words, rid| {
+                transaction.go_on(|state| transaction.read_entry(state, index, key, rid, lock, reach, since))
+            };
+            let row = self
+                .run
+                .next(&mut self.cursor, &index.inner, &self.range, self.direction, read)?;
+            return Ok(row.map(|(_, found)| found));
+        }
         loop {
             check_stack()?;
             let entry = self.cursor.next(&self.range, self.direction);

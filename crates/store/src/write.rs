@@ -13,7 +13,6 @@ use corun_exec::teams;
 
 use crate::error::{Result, StoreError};
 use crate::index::IndexInner;
-use crate::key::KeyRange;
 use crate::lock::{Got, RowMode, RowName};
 use crate::operations::{UPDATE, check_stack};
 use crate::row::{RowBuf, RowError, RowRef};
@@ -257,12 +256,12 @@ impl Transaction<'_> {
                 rid,
                 key,
             };
-            let new = if index.unique && !index.layout.has_null(&key) {
+            let new = if index.unique && !index.layout.has_null(&key, after) {
                 match index.tree.insert_unique(&key, rid).map_err(refused)? {
                     Ok(()) => true,
                     Err(_) => {
                         let same_key = if number == 0 { same_key } else { RowMode::S };
-                        self.enter_beside(state, table, index, entry, same_key)?;
+                        self.enter_beside(state, table, index, entry, after, same_key)?;
                         false
                     }
                 }
@@ -285,14 +284,13 @@ impl Transaction<'_> {
         table: &TableInner,
         index: &IndexInner,
         entry: Entry,
+        after: RowRef<'_>,
         same_key: RowMode,
     ) -> Result<()> {
         let Entry { ref key, rid, .. } = entry;
+        let exact = index.layout.exact_of_row(after);
         let refuse_live = |state: &mut State| -> Result<()> {
-            let range = KeyRange {
-                low: *key,
-                high: *key,
-            };
+            let range = exact.range();
             let mut cursor = index.tree.cursor();
             cursor.seek(&range, Direction::Ascending);
             while let Some((_, other)) = cursor.next(&range, Direction::Ascending) {
@@ -308,7 +306,9 @@ impl Transaction<'_> {
                 // SAFETY: locked, and not used beyond this block.
                 let row = state.newest(slot).and_then(|version| unsafe { version.row() });
                 let row = row.map(|row| RowRef::new(&table.layout, row));
-                if let Some(row) = row.filter(|&row| index.layout.of_row(row) == *key) {
+                let layout = &index.layout;
+                if let Some(row) = row.filter(|&row| layout.of_row(row) == *key && layout.is_of(row, &exact))
+                {
                     let values = index.columns.iter().map(|&column| row.value(column).to_string());
                     return Err(StoreError::Duplicate {
                         table: table.name.clone(),

@@ -14,6 +14,12 @@ pub enum LogError {
          durable are safe; whether later ones are is known only then"
     )]
     Failed(Failure),
+    /// There is no room on the disk for the commit. Nothing of it happened, and the log goes on.
+    #[error(
+        "the commit was refused: {0}. Commits succeed again as soon as there is room: free some, or let a checkpoint remove \
+         old segments of the log"
+    )]
+    DiskFull(Failure),
     /// The log's own limit.
     #[error(
         "the log has {bytes} bytes, and log_bytes_max is {limit}; a checkpoint makes room by removing old segments: wait \

@@ -14,6 +14,7 @@
 
 use crc32fast::Hasher;
 
+use super::sums::Sums;
 use crate::ts::Ts;
 
 pub(super) const MAGIC: [u8; 8] = *b"corunlog";
@@ -23,7 +24,7 @@ pub(super) const FRAME_BYTES: usize = 24;
 /// Stands in the length field of a mark.
 const MARK: u32 = 1 << 31;
 /// Largest payload of one frame, in bytes.
-pub(super) const PAYLOAD_MAX: usize = MARK as usize - 1;
+pub(crate) const PAYLOAD_MAX: usize = MARK as usize - 1;
 
 /// The file of the segment whose first commit is `first`.
 pub(super) fn segment_name(first: Ts) -> String {
@@ -67,12 +68,10 @@ fn frame_head(payload_sum: u32, length: u32, ts: Ts, durable: Ts) -> [u8; FRAME_
     head
 }
 
-/// Appends the frame of a block. The payload's length is at most [`PAYLOAD_MAX`].
+/// Appends the head of a block's frame; its payload, of at most [`PAYLOAD_MAX`] bytes, follows.
 #[inline]
-pub(super) fn push_frame(into: &mut Vec<u8>, payload_sum: u32, payload: &[u8], ts: Ts, durable: Ts) {
-    let head = frame_head(payload_sum, payload.len() as u32, ts, durable);
-    into.extend_from_slice(&head);
-    into.extend_from_slice(payload);
+pub(super) fn push_head(into: &mut Vec<u8>, payload_sum: u32, length: usize, ts: Ts, durable: Ts) {
+    into.extend_from_slice(&frame_head(payload_sum, length as u32, ts, durable));
 }
 
 /// A mark that says that all commits up to `durable` are on disk, behind the frame of `ts`.
@@ -111,8 +110,8 @@ impl Frame {
 }
 
 /// The frame at `offset`, if a whole one is there whose timestamp is in `from..=to`.
-pub(super) fn frame_at(bytes: &[u8], offset: usize, seed: u32, from: u64, to: u64) -> Option<Frame> {
-    let frame = bytes.get(offset..)?;
+pub(super) fn frame_at(sums: &Sums<'_>, offset: usize, seed: u32, from: u64, to: u64) -> Option<Frame> {
+    let frame = sums.bytes.get(offset..)?;
     if frame.len() < FRAME_BYTES {
         return None;
     }
@@ -123,18 +122,19 @@ pub(super) fn frame_at(bytes: &[u8], offset: usize, seed: u32, from: u64, to: u6
     }
     let length = half(frame, 0);
     let is_mark = length == MARK;
-    let payload = if is_mark {
-        &[][..]
-    } else {
-        frame.get(FRAME_BYTES..FRAME_BYTES.checked_add(length as usize)?)?
-    };
+    let payload = if is_mark { 0 } else { length as usize };
+    let end = FRAME_BYTES.checked_add(payload)?;
+    if end > frame.len() {
+        return None;
+    }
     let (ts, durable) = (Ts(ts), Ts(durable));
-    if frame_head(payload_sum(seed, payload), length, ts, durable) != frame[..FRAME_BYTES] {
+    let sum = sums.of(seed, offset + FRAME_BYTES..offset + end);
+    if frame_head(sum, length, ts, durable) != frame[..FRAME_BYTES] {
         return None;
     }
     Some(Frame {
         offset,
-        end: offset + FRAME_BYTES + payload.len(),
+        end: offset + end,
         ts,
         durable,
         is_mark,
@@ -143,11 +143,11 @@ pub(super) fn frame_at(bytes: &[u8], offset: usize, seed: u32, from: u64, to: u6
 
 /// The first whole frame at or after `offset` with a timestamp of at least `from`. `before`: bytes of log that may have held
 /// frames between `from` and these bytes.
-pub(super) fn search(bytes: &[u8], offset: usize, seed: u32, from: u64, before: u64) -> Option<Frame> {
-    (offset..bytes.len().saturating_sub(FRAME_BYTES - 1)).find_map(|at| {
+pub(super) fn search(sums: &Sums<'_>, offset: usize, seed: u32, from: u64, before: u64) -> Option<Frame> {
+    (offset..sums.bytes.len().saturating_sub(FRAME_BYTES - 1)).find_map(|at| {
         // Timestamps are dense and each took a frame's head at least.
         let to = from.saturating_add((before + at as u64) / FRAME_BYTES as u64 + 1);
-        frame_at(bytes, at, seed, from, to)
+        frame_at(sums, at, seed, from, to)
     })
 }
 
@@ -225,9 +225,10 @@ mod tests {
     fn frames_are_found_again_and_any_flipped_bit_is_seen() {
         let seed = seed(7);
         let mut bytes = vec![0; 5];
-        push_frame(&mut bytes, payload_sum(seed, b"hello"), b"hello", Ts(3), Ts(2));
+        push_head(&mut bytes, payload_sum(seed, b"hello"), 5, Ts(3), Ts(2));
+        bytes.extend_from_slice(b"hello");
         bytes.extend_from_slice(&mark(seed, Ts(3), Ts(3)));
-        let frame = search(&bytes, 0, seed, 1, 72).unwrap();
+        let frame = search(&Sums::new(&bytes), 0, seed, 1, 72).unwrap();
         assert_eq!(
             frame,
             Frame {
@@ -238,22 +239,27 @@ mod tests {
                 is_mark: false
             }
         );
-        let behind = frame_at(&bytes, 34, seed, 3, 3).unwrap();
+        let behind = frame_at(&Sums::new(&bytes), 34, seed, 3, 3).unwrap();
         assert!(behind.is_mark && behind.end == bytes.len() && behind.durable == Ts(3));
         assert_eq!((frame.begins_at(), behind.begins_at()), (Ts(3), Ts(4)));
         for bit in 5 * 8..34 * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(frame_at(&bytes, 5, seed, 0, u64::MAX), None, "bit {bit}");
+            let found = frame_at(&Sums::new(&bytes), 5, seed, 0, u64::MAX);
+            assert_eq!(found, None, "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
         assert_eq!(
-            frame_at(&bytes, 5, super::seed(8), 0, u64::MAX),
+            frame_at(&Sums::new(&bytes), 5, super::seed(8), 0, u64::MAX),
             None,
             "another store's"
         );
-        assert_eq!(frame_at(&[0; 100], 0, seed, 0, u64::MAX), None, "zeros");
+        assert_eq!(
+            frame_at(&Sums::new(&[0; 100]), 0, seed, 0, u64::MAX),
+            None,
+            "zeros"
+        );
         for length in 0..34 {
-            assert_eq!(frame_at(&bytes[..length], 5, seed, 0, u64::MAX), None);
+            assert_eq!(frame_at(&Sums::new(&bytes[..length]), 5, seed, 0, u64::MAX), None);
         }
     }
 

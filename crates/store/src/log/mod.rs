@@ -40,10 +40,12 @@ mod options;
 mod reader;
 mod segments;
 mod shared;
+mod sums;
 mod tip;
 mod waiting;
 mod writer;
 
+use std::borrow::Cow;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -63,10 +65,13 @@ use crate::ts::Ts;
 
 pub use self::end::LogEnd;
 pub use self::error::{Damage, LogError};
-pub(crate) use self::frame::segment_first;
+pub(crate) use self::frame::{PAYLOAD_MAX, segment_first};
 pub use self::options::LogOptions;
 pub use self::reader::{LogReader, OnDamage, Segment};
 pub(crate) use self::tip::NAME as TIP;
+
+/// A payload of this many bytes is not copied under the mutex. Unmeasured: a copy of less takes some tens of microseconds.
+pub(crate) const LARGE_BYTES: usize = 256 << 10;
 
 /// A log that commits are appended to. See the module.
 pub struct Log {
@@ -110,7 +115,8 @@ impl Log {
         end.make_definite(&*storage)?;
         let last = end.last;
         let tip = Tip { store_id, ts: last };
-        tip.put(&*storage).map_err(|error| {
+        let put = Tip::prepare(&*storage).and_then(|prepared| tip.put(&*storage, &*prepared));
+        put.map_err(|error| {
             LogError::Storage(Failure::new(format!("replace {}/{TIP}", storage.place()), &error))
         })?;
         let segments = Segments::new(end.segments);
@@ -144,17 +150,41 @@ impl Log {
     }
 
     /// Commits `payload`: gives it the next timestamp, puts it into the log's buffer, and runs `in_order` with the timestamp;
-    /// no other commit's `in_order` runs at the same time or out of order. Waits while the buffer is full.
+    /// no other commit's `in_order` runs at the same time or out of order. Waits while the buffer is full, or room on the disk is
+    /// reserved.
     ///
     /// `in_order` should take nanoseconds, and must neither wait nor use the log. If it panics the commit is not logged, and
     /// the log takes no further one.
     ///
     /// # Errors
-    /// [`LogError::Failed`], [`LogError::Full`], [`LogError::Closed`], [`LogError::TooLarge`]; always before a timestamp was
-    /// taken: nothing has happened.
+    /// [`LogError::DiskFull`], [`LogError::Failed`], [`LogError::Full`], [`LogError::Closed`], [`LogError::TooLarge`]; always before
+    /// a timestamp was taken: nothing has happened.
     pub fn append(
         &self,
         payload: &[u8],
+        park: &Arc<dyn Park>,
+        in_order: impl FnOnce(Ts),
+    ) -> Result<Ts, LogError> {
+        self.append_cow(Cow::Borrowed(payload), park, in_order)
+    }
+
+    /// As [`Log::append`]; a large payload is written from where it is.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn append_owned(
+        &self,
+        payload: Vec<u8>,
+        park: &Arc<dyn Park>,
+        in_order: impl FnOnce(Ts),
+    ) -> Result<Ts, LogError> {
+        self.append_cow(Cow::Owned(payload), park, in_order)
+    }
+
+    #[inline]
+    fn append_cow(
+        &self,
+        mut payload: Cow<'_, [u8]>,
         park: &Arc<dyn Park>,
         in_order: impl FnOnce(Ts),
     ) -> Result<Ts, LogError> {
@@ -174,17 +204,21 @@ impl Log {
                 return Ok(ts);
             }
         };
-        if payload.len() > frame::PAYLOAD_MAX {
+        if payload.len() > PAYLOAD_MAX {
             return Err(LogError::TooLarge {
                 bytes: payload.len(),
-                limit: frame::PAYLOAD_MAX,
+                limit: PAYLOAD_MAX,
             });
         }
-        let sum = frame::payload_sum(shared.seed, payload);
+        let sum = frame::payload_sum(shared.seed, &payload);
         let size = (FRAME_BYTES + payload.len()) as u64;
+        if payload.len() >= LARGE_BYTES {
+            // Not under the mutex.
+            payload = Cow::Owned(payload.into_owned());
+        }
 
         let mut buffer = shared.buffer.lock();
-        if !buffer.queue.is_empty() || !buffer.has_room(payload.len()) {
+        if buffer.is_anybody_waiting() || !buffer.has_room(payload.len()) {
             buffer = shared.wait_for_room(buffer, payload.len(), park)?;
         }
         if let Some(refusal) = &buffer.refuse {
@@ -199,10 +233,15 @@ impl Log {
         }
         let ts = buffer.last.next();
         let was_half_full = buffer.is_half_full();
-        let length = buffer.bytes.len();
+        let length = buffer.batch.bytes.len();
+        let payload_bytes = payload.len();
         // Relaxed: any older value is true as well.
         let durable = Ts(shared.durable.load(Ordering::Relaxed));
-        frame::push_frame(&mut buffer.bytes, sum, payload, ts, durable);
+        frame::push_head(&mut buffer.batch.bytes, sum, payload_bytes, ts, durable);
+        match payload {
+            Cow::Owned(payload) if payload_bytes >= LARGE_BYTES => buffer.batch.push_large(payload),
+            payload => buffer.batch.bytes.extend_from_slice(&payload),
+        }
         let stamping = Stamping {
             buffer: &mut buffer,
             length,
@@ -211,6 +250,7 @@ impl Log {
         std::mem::forget(stamping);
         buffer.last = ts;
         buffer.total += size;
+        buffer.take_room(payload_bytes);
         // Release: a snapshot that reads it sees what `in_order` stamped.
         self.last.store(ts.0, Ordering::Release);
         let wake = std::mem::take(&mut buffer.wake_on_first) || (!was_half_full && buffer.is_half_full());
@@ -270,7 +310,15 @@ impl Log {
             return Ok(());
         };
         let mut segments = shared.segments.lock();
-        let (removed, result) = segments.remove_before(&*shared.storage, ts, shared.durable());
+        // The active one can go too if all that was committed is in it, durable, and not needed: nobody relies on its room then.
+        {
+            let mut buffer = shared.buffer.lock();
+            if buffer.last <= ts && buffer.last <= shared.durable() {
+                buffer.room = 0;
+                segments.close_active();
+            }
+        }
+        let (removed, result) = segments.remove_before(&*shared.storage, ts);
         shared.disk_bytes.store(segments.bytes(), Ordering::Relaxed);
         drop(segments);
         let mut buffer = shared.buffer.lock();
@@ -337,11 +385,11 @@ struct Stamping<'a> {
 
 impl Drop for Stamping<'_> {
     fn drop(&mut self) {
-        self.buffer.bytes.truncate(self.length);
+        self.buffer.batch.truncate(self.length);
         if let LogError::Failed(failure) = broken_order() {
             self.buffer.refuse.get_or_insert(Refusal::Failed(failure));
         }
-        for (_, client) in self.buffer.queue.drain(..) {
+        for client in self.buffer.take_queue() {
             client.unpark();
         }
     }

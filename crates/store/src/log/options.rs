@@ -10,7 +10,7 @@ pub struct LogOptions {
     /// A segment that has reached this many bytes is followed by a new one. At least 4 KiB; 64 MiB by default.
     pub segment_bytes: u64,
     /// Bytes of commits that may wait to be written; beyond, committers wait. A second buffer of this size is being written
-    /// meanwhile. A larger commit passes alone. At least 4 KiB; 8 MiB by default.
+    /// meanwhile. A larger commit passes alone, without being copied there. At least 4 KiB; 8 MiB by default.
     pub buffer_bytes: usize,
     /// A commit nobody waits for begins its way to the disk after this time. More than 0; 10 ms by default.
     pub flush_every: Duration,

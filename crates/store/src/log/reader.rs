@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::end::{LogEnd, Rewrite};
 use super::frame::{self, HEAD_BYTES, Head};
 use super::segments::Closed;
+use super::sums::Sums;
 use super::tip::Tip;
 use super::{Damage, Failure, LogError, Storage};
 use crate::storage::read_all;
@@ -332,10 +333,11 @@ impl LogReader {
     /// Goes from frame to frame of file `at`.
     fn walk(&mut self, bytes: &[u8], blocks: &mut Vec<(Ts, Range<usize>)>) -> Option<(Hole, bool)> {
         self.expect = self.files[self.at].0.0;
+        let sums = Sums::new(bytes);
         let mut offset = HEAD_BYTES;
         while offset < bytes.len() {
             let expect = self.expect;
-            match frame::frame_at(bytes, offset, self.seed, expect.saturating_sub(1), expect) {
+            match frame::frame_at(&sums, offset, self.seed, expect.saturating_sub(1), expect) {
                 Some(frame) if frame.begins_at().0 == expect => {
                     if !frame.is_mark {
                         if frame.ts.0 > self.after {
@@ -346,7 +348,7 @@ impl LogReader {
                     self.known_durable = self.known_durable.max(frame.durable.0);
                     offset = frame.end;
                 }
-                _ => match frame::search(bytes, offset + 1, self.seed, expect, 0) {
+                _ => match frame::search(&sums, offset + 1, self.seed, expect, 0) {
                     // The checkpoint has what is missing.
                     Some(frame) if frame.begins_at().0 <= self.after + 1 => {
                         self.expect = frame.begins_at().0;
@@ -458,7 +460,8 @@ impl LogReader {
                 *last_known = (*last_known).max(first.0 - 1);
                 return Ok(true);
             }
-            while let Some(frame) = frame::search(bytes, from, self.seed, lost, before) {
+            let sums = Sums::new(bytes);
+            while let Some(frame) = frame::search(&sums, from, self.seed, lost, before) {
                 *last_known = (*last_known).max(frame.ts.0);
                 if frame.durable.0 >= lost {
                     return Ok(true);

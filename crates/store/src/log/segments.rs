@@ -1,24 +1,31 @@
 //! [`Segments`]: the files of a running log.
 //!
 //! ```text
-//!   (none) ──first block──► active ──full, or all of it checkpointed──► closed ──remove_before──► gone
+//!   (none) ──make_room──► active ──full, or all of it checkpointed──► closed ──remove_before──► gone
 //! ```
 //!
-//! A segment is made only when there is a block for it and the one before is synced. Order of calls: `append` any number of
-//! times, [`super::StorageFile::sync`] on what `to_sync` gives, `synced`; before the next `append`, `close_full` if the
-//! active one has reached its size and is synced. What it is not: a thread; see `writer`.
+//! Room on the disk is reserved before a commit is promised that it will be written: behind the end of the active segment's file,
+//! without making that longer, so that a reader sees nothing of it. A segment is made only when somebody needs the room and the
+//! one before is synced; under another name until its head is in it. Order of calls: `make_room`, `append` any number of times,
+//! [`super::StorageFile::sync`] on what `to_sync` gives, `named`. What it is not: a thread; see `writer`.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use super::{Failure, Storage, StorageFile, frame};
+use super::tip::Tip;
+use super::{Failure, Storage, StorageFile, TIP, frame};
 use crate::ts::Ts;
+
+/// What will become the next segment.
+const NEXT: &str = "log.next";
 
 /// The files of a log, oldest first.
 pub(super) struct Segments {
     closed: VecDeque<Closed>,
     active: Option<Active>,
+    /// The file of the tip that the active segment will need.
+    tip: Option<Arc<dyn StorageFile>>,
 }
 
 /// A segment that gets no block any more.
@@ -35,6 +42,8 @@ struct Active {
     file: Arc<dyn StorageFile>,
     last: Ts,
     bytes: u64,
+    /// What the file can grow to on a full disk.
+    reserved: u64,
     name_is_durable: bool,
 }
 
@@ -50,6 +59,7 @@ impl Segments {
         Segments {
             closed: closed.into(),
             active: None,
+            tip: None,
         }
     }
 
@@ -63,47 +73,105 @@ impl Segments {
         self.active.is_some()
     }
 
-    /// Writes frames whose commits are `first..=last` to the active segment, which is made if there is none. Returns the
-    /// bytes added to files beyond `frames`. For a mark, `last` is the newest commit before it.
-    pub(super) fn append(
+    /// Gets room for `bytes` from the end of the log on: in a new segment, whose first commit is `first`, if there is none or
+    /// `change` says so and the disk has room for one, else in the active one. Whoever wants a change has synced that. Returns
+    /// the bytes that were added to files.
+    pub(super) fn make_room(
         &mut self,
         storage: &dyn Storage,
         store_id: u64,
-        frames: &[u8],
         first: Ts,
-        last: Ts,
+        bytes: u64,
+        change: bool,
     ) -> Result<u64, Failure> {
-        let mut added = 0;
-        if self.active.is_none() {
-            let name = frame::segment_name(first);
-            let failure = |error| Failure::new(format!("making {}/{name}", storage.place()), &error);
-            let file = storage.create(&name).map_err(failure)?;
-            file.append(&frame::segment_head(store_id, first))
-                .map_err(failure)?;
-            added = frame::HEAD_BYTES as u64;
-            self.active = Some(Active {
-                name,
-                file,
-                last: first,
-                bytes: added,
-                name_is_durable: false,
-            });
+        if change || self.active.is_none() {
+            match self.begin(storage, store_id, first, bytes) {
+                Ok(()) => return Ok(frame::HEAD_BYTES as u64),
+                // The old one goes on beyond its size.
+                Err(failure) if failure.is_full() && self.active.is_some() => {}
+                Err(failure) => return Err(failure),
+            }
         }
-        let active = self.active.as_mut().expect("made above");
-        active.file.append(frames).map_err(|error| {
+        let active = self.active.as_mut().expect("it was there");
+        let length = active.bytes + bytes;
+        if length > active.reserved {
+            active.file.reserve(length).map_err(|error| {
+                let name = &active.name;
+                Failure::new(
+                    format!("reserving {bytes} bytes for {}/{name}", storage.place()),
+                    &error,
+                )
+            })?;
+            active.reserved = length;
+        }
+        Ok(0)
+    }
+
+    /// Makes a segment with room for `bytes`, and the file of the tip that it will need.
+    fn begin(&mut self, storage: &dyn Storage, store_id: u64, first: Ts, bytes: u64) -> Result<(), Failure> {
+        let name = frame::segment_name(first);
+        if self.tip.is_none() {
+            let tip = Tip::prepare(storage)
+                .map_err(|error| Failure::new(format!("making {}/{TIP}", storage.place()), &error))?;
+            self.tip = Some(tip);
+        }
+        let head = frame::segment_head(store_id, first);
+        let reserved = head.len() as u64 + bytes;
+        let make = || {
+            remove(storage, NEXT)?;
+            let file = storage.create(NEXT)?;
+            file.reserve(reserved)?;
+            file.append(&head)?;
+            storage.rename(NEXT, &name)?;
+            Ok(file)
+        };
+        let file = make().map_err(|error| {
+            // It would keep what little room there is; if it stays, the next one takes its place.
+            let _ = remove(storage, NEXT);
             Failure::new(
-                format!(
-                    "writing {} bytes to {}/{}",
-                    frames.len(),
-                    storage.place(),
-                    active.name
-                ),
+                format!("making {}/{name}, with {bytes} bytes of room,", storage.place()),
                 &error,
             )
         })?;
-        active.bytes += frames.len() as u64;
+        self.close_active();
+        self.active = Some(Active {
+            name,
+            file,
+            last: Ts(first.0 - 1),
+            bytes: head.len() as u64,
+            reserved,
+            name_is_durable: false,
+        });
+        Ok(())
+    }
+
+    /// Writes to the active segment, which has room; the newest commit is then `last`.
+    pub(super) fn append<'a>(
+        &mut self,
+        storage: &dyn Storage,
+        parts: impl IntoIterator<Item = &'a [u8]>,
+        last: Ts,
+    ) -> Result<(), Failure> {
+        let active = self.active.as_mut().expect("who was promised room has a segment");
+        for part in parts {
+            active.file.append(part).map_err(|error| {
+                let what = format!(
+                    "writing {} bytes to {}/{}",
+                    part.len(),
+                    storage.place(),
+                    active.name
+                );
+                Failure::new(what, &error)
+            })?;
+            active.bytes += part.len() as u64;
+        }
         active.last = last;
-        Ok(added)
+        Ok(())
+    }
+
+    /// The file for the next tip, made now if the active segment's was used.
+    pub(super) fn take_tip(&mut self, storage: &dyn Storage) -> io::Result<Arc<dyn StorageFile>> {
+        self.tip.take().map_or_else(|| Tip::prepare(storage), Ok)
     }
 
     pub(super) fn to_sync(&self) -> Option<ToSync> {
@@ -127,42 +195,40 @@ impl Segments {
             .is_some_and(|active| active.bytes >= segment_bytes)
     }
 
-    /// Closes the active segment, which is synced.
+    /// Closes the active segment, which is synced, and gives back the room that it has left.
     pub(super) fn close_active(&mut self) {
         if let Some(Active {
-            name, last, bytes, ..
+            name,
+            file,
+            last,
+            bytes,
+            ..
         }) = self.active.take()
         {
+            // If that fails the file takes more of the disk until a checkpoint removes it.
+            let _ = file.truncate(bytes);
             self.closed.push_back(Closed { name, last, bytes });
         }
     }
 
-    /// Removes the files that hold only commits up to `ts`; the bytes they had, also where an error ended it.
-    pub(super) fn remove_before(
-        &mut self,
-        storage: &dyn Storage,
-        ts: Ts,
-        durable: Ts,
-    ) -> (u64, io::Result<()>) {
-        // The active one can go too if all of it is durable: nobody is between writing and syncing it.
-        if self
-            .active
-            .as_ref()
-            .is_some_and(|active| active.last <= ts && active.last <= durable)
-        {
-            self.close_active();
-        }
+    /// Removes the closed files that hold only commits up to `ts`; the bytes they had, also where an error ended it.
+    pub(super) fn remove_before(&mut self, storage: &dyn Storage, ts: Ts) -> (u64, io::Result<()>) {
         let mut removed = 0;
         while let Some(oldest) = self.closed.front().filter(|oldest| oldest.last <= ts) {
-            match storage.remove(&oldest.name) {
-                Ok(()) => {}
-                // Somebody else removed it: the wish is fulfilled.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return (removed, Err(error)),
+            if let Err(error) = remove(storage, &oldest.name) {
+                return (removed, Err(error));
             }
             removed += oldest.bytes;
             self.closed.pop_front();
         }
         (removed, Ok(()))
+    }
+}
+
+/// Removes a file, unless somebody else did.
+fn remove(storage: &dyn Storage, name: &str) -> io::Result<()> {
+    match storage.remove(name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }

@@ -10,7 +10,7 @@ use std::thread::Thread;
 use corun_exec::teams;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::buffer::{Buffer, Refusal};
+use super::buffer::{Batch, Buffer, Refusal};
 use super::segments::Segments;
 use super::waiting::Waiting;
 use super::{LogError, LogOptions};
@@ -22,7 +22,8 @@ use crate::ts::Ts;
 #[repr(align(128))]
 pub(super) struct Line<T>(pub(super) T);
 
-/// What clients and the log's thread share. No two of its mutexes are ever held together.
+/// What clients and the log's thread share. Of its mutexes `buffer` alone is ever taken while another is held: `segments`, so that
+/// the room promised and the file it is in are changed together.
 pub(super) struct Shared {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) store_id: u64,
@@ -58,7 +59,8 @@ impl Shared {
         }
     }
 
-    /// Waits, first come first served, until a payload of that length fits; returns with the mutex taken again.
+    /// Waits, first come first served, until a payload of that length fits; returns with the mutex taken again. An error if the disk
+    /// has no room for it.
     #[cold]
     pub(super) fn wait_for_room<'a>(
         &'a self,
@@ -72,12 +74,20 @@ impl Shared {
                 // All that wait are woken and leave, so the queue's order does not matter any more.
                 return Err(refusal.error());
             }
-            let ticket = *ticket.get_or_insert_with(|| buffer.enqueue(park));
+            let ticket = *ticket.get_or_insert_with(|| buffer.enqueue(payload, park));
             // A user-level thread that unwinds keeps its thread, and those ahead may be others of that: it goes before them.
             let first = buffer.is_first(ticket) || teams::is_member() && std::thread::panicking();
             if first && buffer.has_room(payload) {
                 buffer.dequeue(ticket);
                 return Ok(buffer);
+            }
+            if first
+                && !buffer.is_promised(payload)
+                && let Some(failure) = buffer.disk_full.take()
+            {
+                // The next that waits has the writer try again.
+                buffer.dequeue(ticket);
+                return Err(LogError::DiskFull(failure));
             }
             drop(buffer);
             self.wake_writer();
@@ -122,7 +132,7 @@ impl Shared {
         {
             let mut buffer = self.buffer.lock();
             buffer.refuse = Some(Refusal::Failed(failure.clone()));
-            buffer.bytes = Vec::new();
+            buffer.batch = Batch::default();
         }
         for client in clients {
             client.unpark();
@@ -132,8 +142,8 @@ impl Shared {
 
     /// Wakes all that wait for room, for good.
     pub(super) fn wake_queue(&self) {
-        let queue = std::mem::take(&mut self.buffer.lock().queue);
-        for (_, client) in queue {
+        let queue = self.buffer.lock().take_queue();
+        for client in queue {
             client.unpark();
         }
     }

@@ -9,10 +9,11 @@
 //! one or a later one.
 
 use std::io;
+use std::sync::Arc;
 
 use super::frame::{self, Head};
-use super::{Damage, Failure, LogError, Storage};
-use crate::storage::{read_all, replace};
+use super::{Damage, Failure, LogError, Storage, StorageFile};
+use crate::storage::read_all;
 use crate::ts::Ts;
 
 const MAGIC: [u8; 8] = *b"corunlgt";
@@ -70,8 +71,23 @@ impl Tip {
         }
     }
 
-    /// Replaces the file, atomically and durably. The segments that it speaks of are durable, their names too.
-    pub(super) fn put(self, storage: &dyn Storage) -> io::Result<()> {
-        replace(storage, NEW, NAME, &frame::head_of(MAGIC, self.store_id, self.ts))
+    /// Makes the file that will become it, with room for its bytes: so that a full disk is found while no commit depends on it.
+    pub(super) fn prepare(storage: &dyn Storage) -> io::Result<Arc<dyn StorageFile>> {
+        match storage.remove(NEW) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let file = storage.create(NEW)?;
+        file.reserve(frame::HEAD_BYTES as u64)?;
+        Ok(file)
+    }
+
+    /// Replaces the file, atomically and durably, by the one that was prepared. The segments that it speaks of are durable, their
+    /// names too.
+    pub(super) fn put(self, storage: &dyn Storage, prepared: &dyn StorageFile) -> io::Result<()> {
+        prepared.append(&frame::head_of(MAGIC, self.store_id, self.ts))?;
+        prepared.sync()?;
+        storage.rename(NEW, NAME)?;
+        storage.sync_names()
     }
 }

@@ -3,7 +3,8 @@
 //! Each round: sleep until there is a reason, swap buffers, write all of it with one append, sync if somebody waits or the
 //! time has come. Commits that arrive during a sync form the next group. It sleeps with its thread's token, which every client
 //! that gives it a reason sets after it has put the reason down, so that no reason is missed.
-//! What it is not: a retry. The first effect that fails ends the log.
+//! It also gets room on the disk before commits need it, and says so where there is none.
+//! What it is not: a retry. The first effect that fails ends the log, unless nothing failed but getting room.
 
 use std::mem;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::buffer::Batch;
 use super::{Failure, Shared, TIP, Tip, frame};
 use crate::park::Park;
 use crate::ts::Ts;
@@ -20,11 +22,15 @@ use crate::ts::Ts;
 /// clients 1.1k -> 1.7k durable commits/s, 4 clients 2.0k -> 3.4k, 16 clients 7.2k -> 9.7k. One client alone never waits.
 const PATIENCE: u32 = 4;
 
+/// Bytes reserved on the disk ahead of what is committed, where it has so many. Unmeasured; a commit waits for a reservation when
+/// half of it is committed while the log's thread is busy with one write or sync.
+const AHEAD_BYTES: u64 = 16 << 20;
+
 /// What the log's thread keeps between rounds.
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    /// The buffer that is not being filled.
-    spare: Vec<u8>,
+    /// What was committed when it was last looked at, being written.
+    batch: Batch,
     /// All commits up to here are written, but for those only in memory.
     written: Ts,
     /// The newest durable commit that a mark in the log tells of.
@@ -55,10 +61,10 @@ enum Reason {
 
 impl Writer {
     pub(super) fn new(shared: Arc<Shared>, last: Ts) -> Writer {
-        let spare = Vec::with_capacity(shared.options.buffer_bytes);
+        let batch = Batch::with_capacity(shared.options.buffer_bytes);
         Writer {
             shared,
-            spare,
+            batch,
             written: last,
             marked: last,
             tick: None,
@@ -104,7 +110,12 @@ impl Writer {
                     self.sync()?;
                     self.mark()?;
                     self.sync_file()?;
-                    return self.put_tip();
+                    self.shared.segments.lock().close_active();
+                    return match self.put_tip() {
+                        // The older tip is true as well.
+                        Err(failure) if failure.is_full() => Ok(()),
+                        put => put,
+                    };
                 }
             }
         }
@@ -131,11 +142,10 @@ impl Writer {
                 if buffer.closing {
                     return Reason::Close;
                 }
-                // Where the buffer is empty and somebody queues, it was woken when that came about.
-                if buffer.is_half_full() || !(buffer.queue.is_empty() || buffer.bytes.is_empty()) {
+                if buffer.is_half_full() || buffer.keeps_waiting() {
                     return Reason::Room;
                 }
-                let dirty = !buffer.bytes.is_empty() || !self.is_synced();
+                let dirty = !buffer.batch.is_empty() || !self.is_synced();
                 buffer.wake_on_first = !dirty;
                 dirty
             };
@@ -148,7 +158,7 @@ impl Writer {
                 }
                 let begun = Instant::now();
                 thread::park_timeout(flush_every);
-                if begun.elapsed() >= flush_every && shared.buffer.lock().bytes.is_empty() {
+                if begun.elapsed() >= flush_every && shared.buffer.lock().batch.is_empty() {
                     return Reason::Idle;
                 }
                 continue;
@@ -165,37 +175,71 @@ impl Writer {
     /// Takes what was committed and writes it.
     fn write(&mut self) -> Result<(), Failure> {
         let shared = Arc::clone(&self.shared);
-        let last = {
+        let (last, room, wanted) = {
             let mut buffer = shared.buffer.lock();
             buffer.total += mem::take(&mut self.extra);
-            mem::swap(&mut buffer.bytes, &mut self.spare);
+            mem::swap(&mut buffer.batch, &mut self.batch);
             buffer.wake_first();
-            buffer.last
+            (buffer.last, buffer.room, buffer.wanted())
         };
-        if self.spare.is_empty() {
+        if self.batch.is_empty() && wanted.0 <= room {
             return Ok(());
         }
-        if shared.segments.lock().is_full(shared.options.segment_bytes) {
-            self.sync()?;
-            shared.segments.lock().close_active();
+        self.make_room(room, wanted)?;
+        if self.batch.is_empty() {
+            return Ok(());
         }
         // The mutex is held during the write: only so does `remove_before` never take the file away from under it.
         let mut segments = shared.segments.lock();
-        self.extra += segments.append(
-            &*shared.storage,
-            shared.store_id,
-            &self.spare,
-            self.written.next(),
-            last,
-        )?;
+        segments.append(&*shared.storage, self.batch.parts(), last)?;
         shared.disk_bytes.store(segments.bytes(), Ordering::Relaxed);
         drop(segments);
         self.written = last;
-        self.spare.clear();
-        if self.spare.capacity() > 2 * shared.options.buffer_bytes {
+        self.batch.clear();
+        if self.batch.bytes.capacity() > 2 * shared.options.buffer_bytes {
             // After a very large commit.
-            self.spare = Vec::with_capacity(shared.options.buffer_bytes);
+            self.batch = Batch::with_capacity(shared.options.buffer_bytes);
         }
+        Ok(())
+    }
+
+    /// Reserves room on the disk behind the batch: more when `room`, which commits may still take, runs low or those that wait
+    /// want more; and all of it in a new segment where the active one has its size. `wanted`: by all that wait, and by the first.
+    fn make_room(&mut self, room: u64, wanted: (u64, u64)) -> Result<(), Failure> {
+        let shared = Arc::clone(&self.shared);
+        let (most, first) = (wanted.0.saturating_sub(room), wanted.1.saturating_sub(room));
+        let change = shared.segments.lock().is_full(shared.options.segment_bytes);
+        if change {
+            self.sync()?;
+        }
+        let low = room < AHEAD_BYTES / 2 || most > 0;
+        let tries = match (low, change) {
+            (true, _) => [most.max(AHEAD_BYTES), most, first],
+            (false, true) => [0; 3],
+            (false, false) => return Ok(()),
+        };
+        // What is promised already; a mark may follow the batch.
+        let promised = self.batch.len() as u64 + room + frame::FRAME_BYTES as u64;
+        let mut segments = shared.segments.lock();
+        let (mut more, mut failure) = (0, None);
+        for try_more in tries {
+            let bytes = promised + try_more;
+            let first = self.written.next();
+            match segments.make_room(&*shared.storage, shared.store_id, first, bytes, change) {
+                Ok(added) => {
+                    self.extra += added;
+                    more = try_more;
+                    break;
+                }
+                Err(full) if full.is_full() => failure = Some(full),
+                Err(failure) => return Err(failure),
+            }
+        }
+        shared.disk_bytes.store(segments.bytes(), Ordering::Relaxed);
+        let mut buffer = shared.buffer.lock();
+        buffer.room += more;
+        buffer.disk_full = failure.filter(|_| more < most);
+        buffer.wake_first();
         Ok(())
     }
 
@@ -245,13 +289,18 @@ impl Writer {
     /// Says beside the log that all that was written is durable.
     fn put_tip(&self) -> Result<(), Failure> {
         let Shared {
-            storage, store_id, ..
+            storage,
+            store_id,
+            segments,
+            ..
         } = &*self.shared;
         let tip = Tip {
             store_id: *store_id,
             ts: self.written,
         };
-        tip.put(&**storage)
+        let prepared = segments.lock().take_tip(&**storage);
+        prepared
+            .and_then(|prepared| tip.put(&**storage, &*prepared))
             .map_err(|error| Failure::new(format!("replacing {}/{TIP}", storage.place()), &error))
     }
 
@@ -264,13 +313,7 @@ impl Writer {
             return Ok(());
         }
         let mark = frame::mark(shared.seed, self.written, self.written);
-        segments.append(
-            &*shared.storage,
-            shared.store_id,
-            &mark,
-            self.written,
-            self.written,
-        )?;
+        segments.append(&*shared.storage, [&mark[..]], self.written)?;
         shared.disk_bytes.store(segments.bytes(), Ordering::Relaxed);
         self.extra += mark.len() as u64;
         self.marked = self.written;

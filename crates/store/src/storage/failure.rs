@@ -22,15 +22,21 @@ impl Failure {
             said: error.to_string(),
         }
     }
+
+    /// Whether there was no room: nothing is broken.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(
+            self.kind,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        )
+    }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(to, "{}: {}", self.what, self.said)?;
         match self.kind {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                to.write_str(" (the disk is full: make room on it)")
-            }
+            _ if self.is_full() => to.write_str(" (the disk is full: make room on it)"),
             io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
                 to.write_str(" (the store needs a folder it can write to)")
             }

@@ -221,9 +221,38 @@ impl StorageFile for RealFile {
         Ok(self.file.metadata()?.len())
     }
 
+    fn reserve(&self, length: u64) -> io::Result<()> {
+        allocate(&self.file, length)
+    }
+
     fn truncate(&self, length: u64) -> io::Result<()> {
         self.file.set_len(length)
     }
+}
+
+/// Allocates the blocks of a file up to `length` without making it longer, so that readers see no tail of zeros.
+#[cfg(target_os = "linux")]
+fn allocate(file: &File, length: u64) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let length = libc::off_t::try_from(length).map_err(|_| ErrorKind::FileTooLarge)?;
+    loop {
+        // SAFETY: no memory is handed over, and the descriptor is open.
+        if unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 0, length) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(()),
+            _ => return Err(error),
+        }
+    }
+}
+
+/// Other systems can reserve blocks only by making the file longer.
+#[cfg(not(target_os = "linux"))]
+fn allocate(_: &File, _: u64) -> io::Result<()> {
+    Ok(())
 }
 
 #[cfg(test)]
@@ -266,6 +295,9 @@ mod tests {
         let mut word = [0; 5];
         super::super::read_exact_at(&*file, 6, &mut word).unwrap();
         assert_eq!(&word, b"world");
+        // What is reserved is not seen, and given back.
+        file.reserve(1 << 20).unwrap();
+        assert_eq!(file.length().unwrap(), 11);
         file.truncate(5).unwrap();
         file.append(b"!").unwrap();
         assert_eq!(super::super::read_all(&*file).unwrap(), b"hello!");

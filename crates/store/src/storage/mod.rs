@@ -58,7 +58,12 @@ pub trait StorageFile: Send + Sync {
     /// Length in bytes.
     fn length(&self) -> io::Result<u64>;
 
-    /// Cuts the file to `length` bytes.
+    /// Sees to it that appends find room on the disk until the file has `length` bytes; its length stays as it is. Fails with
+    /// [`io::ErrorKind::StorageFull`] or [`io::ErrorKind::QuotaExceeded`] if there is no room. Where the file system reserves
+    /// nothing this promises nothing: then an append may still find the disk full.
+    fn reserve(&self, length: u64) -> io::Result<()>;
+
+    /// Cuts the file to `length` bytes, and gives back what was reserved behind.
     fn truncate(&self, length: u64) -> io::Result<()>;
 }
 

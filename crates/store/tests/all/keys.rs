@@ -59,7 +59,7 @@ impl Field {
     }
 }
 
-const TYPES: [Type; 15] = [
+const TYPES: [Type; 17] = [
     Type::Bool,
     Type::I8,
     Type::I16,
@@ -78,6 +78,8 @@ const TYPES: [Type; 15] = [
     Type::Timestamp,
     Type::Text { max: 4 },
     Type::Text { max: 12 },
+    Type::Text { max: 80 },
+    Type::FixedText { bytes: 70 },
     Type::FixedText { bytes: 4 },
     Type::Bytes { max: 4 },
     Type::FixedBytes { bytes: 3 },
@@ -113,7 +115,14 @@ fn any_field(of: Type) -> BoxedStrategy<Field> {
         "", "a", "a\0", "a\u{1}", "a ", "ab", "abc", "abcd", "abcd ", "abcda", "abce", "b", "ä", "aä",
         "abää", "\u{1}", "zzzzzz", "~",
     ]);
+    // They share more than an index keeps.
+    let long = prop::sample::select(vec!["", "a", "\0", "a\0", "ab", "b", "aaaaaaaaaaaaaaaaaaaa"]);
     match of {
+        Type::Text { max: 80 } | Type::FixedText { bytes: 70 } => prop_oneof![
+            1 => text.prop_map(|text| Field::Text(text.to_owned())),
+            3 => (63_usize..67, long).prop_map(|(shared, end)| Field::Text("p".repeat(shared) + end)),
+        ]
+        .boxed(),
         Type::Bool => any::<bool>().prop_map(Field::Bool).boxed(),
         Type::F64 => prop_oneof![
             prop::sample::select(vec![
@@ -264,6 +273,10 @@ proptest! {
                 let found: Vec<i64> = snapshot.scan(&index, range, direction).unwrap().map(|found| found.row.int(0)).collect();
                 assert_eq!(found, kept, "{what} {direction:?}, rows {rows:?}");
                 let transaction = session.begin().unwrap();
+                let mut scan = transaction.scan(&index, range, direction, Lock::Shared).unwrap();
+                let found: Vec<i64> = std::iter::from_fn(|| scan.next().unwrap()).map(|found| found.row.int(0)).collect();
+                assert_eq!(found, kept, "{what} {direction:?}, rows {rows:?}");
+                drop(scan);
                 let first = transaction.first(&index, range, direction, Lock::Shared).unwrap();
                 assert_eq!(first.map(|found| found.row.int(0)), kept.first().copied(), "{what}");
                 kept.reverse();

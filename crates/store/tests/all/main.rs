@@ -22,6 +22,7 @@ mod log_crash;
 mod log_damage;
 mod log_faults;
 mod log_support;
+mod long_keys;
 mod model;
 mod refusal_support;
 mod refusals;

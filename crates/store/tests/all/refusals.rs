@@ -135,10 +135,6 @@ fn definitions_that_are_refused() {
         "table \"u\": the primary key's column \"n\" may be NULL; make it a plain column"
     );
     assert_eq!(
-        create(bare("u").column("n", Type::Text { max: 64 }).primary_key(&["n"])),
-        "table \"u\", index \"primary\": its keys take up to 65 bytes, the most is 64; index fewer or shorter columns"
-    );
-    assert_eq!(
         create(
             bare("u")
                 .column(

@@ -31,6 +31,8 @@ pub(super) struct FileState {
     pub(super) seen: Vec<u8>,
     /// What a crash leaves for sure.
     pub(super) durable: Vec<u8>,
+    /// How long it may become on a full disk. A crash takes it.
+    reserved: u64,
     /// What lies between, oldest first.
     pub(super) pending: Vec<Change>,
     /// How many changes left `pending` so far: with its length, the number of all changes.
@@ -41,6 +43,11 @@ impl FileState {
     /// Number of changes so far.
     pub(super) fn written(&self) -> u64 {
         self.settled + self.pending.len() as u64
+    }
+
+    /// Bytes of the disk it takes.
+    fn taken(&self) -> u64 {
+        self.reserved.max(self.seen.len() as u64)
     }
 
     /// Takes the changes up to number `until` out of `pending`.
@@ -97,6 +104,7 @@ pub(super) struct Disk {
     pub(super) sync_time: Duration,
     pub(super) lose_syncs: bool,
     pub(super) read_only: bool,
+    pub(super) reserve_nothing: bool,
     pub(super) effects_left: Option<u64>,
 }
 
@@ -216,20 +224,38 @@ impl Disk {
             }
             return Err(error);
         }
-        let room = self.bytes_max.map_or(u64::MAX, |max| {
-            let used: u64 = self
-                .names
-                .values()
-                .map(|id| self.file(*id).seen.len() as u64)
-                .sum();
-            max.saturating_sub(used)
-        });
+        let file = self.file(id);
+        let room = self.free().saturating_add(file.taken() - file.seen.len() as u64);
         if (bytes.len() as u64) <= room {
             self.write(id, bytes);
             return Ok(());
         }
         self.write(id, &bytes[..room as usize]);
         Err(ErrorKind::StorageFull.into())
+    }
+
+    /// Bytes of all files.
+    pub(super) fn used(&self) -> u64 {
+        self.names.values().map(|id| self.file(*id).taken()).sum()
+    }
+
+    /// Bytes that are left.
+    fn free(&self) -> u64 {
+        self.bytes_max
+            .map_or(u64::MAX, |max| max.saturating_sub(self.used()))
+    }
+
+    pub(super) fn reserve(&mut self, id: FileId, length: u64) -> io::Result<()> {
+        self.effect()?;
+        if self.reserve_nothing {
+            return Ok(());
+        }
+        if length.saturating_sub(self.file(id).taken()) > self.free() {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        let file = &mut self.files[id.0];
+        file.reserved = file.reserved.max(length);
+        Ok(())
     }
 
     fn write(&mut self, id: FileId, bytes: &[u8]) {
@@ -245,6 +271,10 @@ impl Disk {
     pub(super) fn truncate(&mut self, id: FileId, length: u64) -> io::Result<()> {
         self.effect()?;
         let file = &mut self.files[id.0];
+        file.reserved = 0;
+        if length == file.seen.len() as u64 {
+            return Ok(());
+        }
         let change = Change::Truncate {
             length: usize::try_from(length).map_err(|_| ErrorKind::FileTooLarge)?,
         };

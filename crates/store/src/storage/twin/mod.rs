@@ -54,7 +54,8 @@ impl Twin {
         }
     }
 
-    /// From now on the disk holds `bytes` at most; an append that would go beyond writes what fits and fails. `None`: no limit.
+    /// From now on the disk holds `bytes` at most, with what is reserved; an append that would go beyond writes what fits and
+    /// fails, and a reservation fails as a whole. `None`: no limit.
     pub fn full_at(&self, bytes: Option<u64>) {
         self.disk.lock().bytes_max = bytes;
     }
@@ -84,6 +85,16 @@ impl Twin {
     /// every crash point. The effect that fails first may have happened in part.
     pub fn stop_after(&self, effects: u64) {
         self.disk.lock().effects_left = Some(effects);
+    }
+
+    /// Nothing can be reserved, as on some file systems: who asks is told that all is well.
+    pub fn reserve_nothing(&self, nothing: bool) {
+        self.disk.lock().reserve_nothing = nothing;
+    }
+
+    /// Bytes the disk's files take, with what is reserved.
+    pub fn used(&self) -> u64 {
+        self.disk.lock().used()
     }
 
     /// How many syncs of files were asked for.
@@ -209,6 +220,10 @@ impl StorageFile for TwinFile {
 
     fn length(&self) -> io::Result<u64> {
         Ok(self.disk.lock().file(self.id).seen.len() as u64)
+    }
+
+    fn reserve(&self, length: u64) -> io::Result<()> {
+        self.disk.lock().reserve(self.id, length)
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {

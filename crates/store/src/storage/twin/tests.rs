@@ -97,6 +97,24 @@ fn a_full_disk_takes_what_fits() {
 }
 
 #[test]
+fn what_is_reserved_is_the_file_s_own() {
+    let twin = Twin::new(0);
+    let (one, other) = (twin.create("a").unwrap(), twin.create("b").unwrap());
+    twin.full_at(Some(100));
+    one.append(&[1; 10]).unwrap();
+    one.reserve(60).unwrap();
+    assert_eq!((one.length().unwrap(), twin.used()), (10, 60));
+    assert_eq!(other.reserve(41).unwrap_err().kind(), ErrorKind::StorageFull);
+    other.append(&[2; 40]).unwrap();
+    assert!(other.append(&[2]).is_err());
+    one.append(&[1; 50]).unwrap();
+    assert!(one.append(&[1]).is_err());
+    one.truncate(20).unwrap();
+    other.append(&[2; 40]).unwrap();
+    assert!(one.append(&[1]).is_err());
+}
+
+#[test]
 fn a_failed_sync_loses_its_bytes_for_good() {
     let twin = half_synced();
     let file = twin.open("a").unwrap();

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use corun_store::log::LogError;
 use corun_store::storage::Twin;
-use corun_store::{Durability, Options, Store};
+use corun_store::{Durability, Options, Store, StoreError, TableDef, Type};
 
 use super::{fill, has, ids, make_table, open, options, put, refused};
 use crate::clients::{Clients, MEMBERS};
@@ -67,19 +68,138 @@ fn goes_on(disk: &Twin, acknowledged: i64) {
 #[test]
 fn a_disk_that_is_full_while_committing() {
     let disk = Twin::new(1);
+    // Else the log would reserve megabytes.
+    disk.full_at(Some(10_000));
     let store = open(&disk);
     make_table(&store);
-    disk.full_at(Some(8000));
-    let (acknowledged, said) = until_it_fails(&store, 0);
-    has(
-        &said,
-        &["twin-1/log-", "the disk is full: make room on it", "opened again"],
-    );
-    assert!(acknowledged > 10);
-    still_reads(&store, acknowledged);
-    has(&store.close().unwrap_err().to_string(), &["the disk is full"]);
+    let mut acknowledged = 0;
+    for room in [4000, 100, 8000] {
+        disk.full_at(Some(disk.used() + room));
+        let (reached, said) = until_it_fails(&store, acknowledged);
+        has(
+            &said,
+            &[
+                "refused",
+                "twin-1/log-",
+                "the disk is full: make room on it",
+                "as soon as there is room",
+            ],
+        );
+        acknowledged = reached;
+        // Readers go on, and what was refused is nowhere: neither for others nor after a restart.
+        assert!(ids(&store).into_iter().eq(0..acknowledged));
+        store.flush().unwrap();
+        for seed in 0..5 {
+            let after = open(&disk.crash(seed));
+            assert!(ids(&after).into_iter().eq(0..acknowledged));
+        }
+        has(
+            &store
+                .create_table(
+                    TableDef::new(&"n".repeat(250))
+                        .column(&"c".repeat(250), Type::I64)
+                        .primary_key(&[&"c".repeat(250)]),
+                )
+                .unwrap_err()
+                .to_string(),
+            &["the disk is full"],
+        );
+        // A transaction that is refused lets its locks go.
+        let (mut one, mut two) = (store.session_here().unwrap(), store.session_here().unwrap());
+        for session in [&mut one, &mut two] {
+            let error = put(&store, session, 1 << 40, Durability::Asynchronous).unwrap_err();
+            assert!(matches!(error, StoreError::Log(LogError::DiskFull(_))), "{error}");
+        }
+    }
+    assert!(acknowledged > 20);
     disk.full_at(None);
-    goes_on(&disk, acknowledged);
+    fill(&store, acknowledged..acknowledged + 10);
+    disk.full_at(Some(disk.used()));
+    store.close().unwrap();
+    goes_on(&disk, acknowledged + 10);
+}
+
+#[test]
+fn a_checkpoint_makes_room_on_a_full_disk() {
+    let disk = Twin::new(9);
+    disk.full_at(Some(60_000));
+    let store = open(&disk);
+    make_table(&store);
+    fill(&store, 0..10);
+    let table = store.table("t").unwrap();
+    let mut session = store.session_here().unwrap();
+    let mut change = |number: u8| -> Result<(), StoreError> {
+        let primary = table.primary();
+        let transaction = session.begin()?;
+        let found = transaction.fetch_for_update(&primary, &[1.into()])?.unwrap();
+        let text = char::from(b'a' + number % 26).to_string().repeat(1000);
+        transaction.update(&table, found.rid, |row| row.set(1, text.as_str()))?;
+        transaction.commit().map(drop)
+    };
+    for round in 0..5 {
+        let refused = (0..100).find_map(|number| change(number).err());
+        assert!(
+            matches!(refused, Some(StoreError::Log(LogError::DiskFull(_)))),
+            "{refused:?}"
+        );
+        // It needs some room itself.
+        has(
+            &store.checkpoint().unwrap_err().to_string(),
+            &["the disk is full"],
+        );
+        disk.full_at(Some(70_000 + round * 10_000));
+        store.checkpoint().unwrap().unwrap();
+        for number in 0..20 {
+            change(number).unwrap();
+        }
+    }
+    drop(session);
+    store.close().unwrap();
+    disk.full_at(None);
+    goes_on(&disk, 10);
+}
+
+#[test]
+fn a_large_transaction_is_there_whole_or_not_at_all() {
+    // More than the log's buffer takes.
+    const ROWS: i64 = 20_000;
+    let disk = Twin::new(8);
+    let store = open(&disk);
+    make_table(&store);
+    fill(&store, 0..10);
+    disk.slow_sync(Duration::from_millis(300));
+    let table = store.table("t").unwrap();
+    let (mut session, mut other) = (store.session_here().unwrap(), store.session_here().unwrap());
+    let transaction = session.begin().unwrap();
+    let mut row = table.new_row();
+    row.set(1, "y".repeat(1900).as_str()).unwrap();
+    for id in 0..ROWS {
+        row.set(0, 1000 + id).unwrap();
+        transaction.insert(&table, &row).unwrap();
+    }
+    let large = transaction.commit_with(Durability::Asynchronous).unwrap();
+    // Others go on meanwhile, and see it.
+    for id in 10..20 {
+        put(&store, &mut other, id, Durability::Asynchronous).unwrap();
+    }
+    assert!(store.stats().durable < large, "{:?}", store.stats());
+    let written = disk.used();
+    let whole = (0..8).filter(|seed| {
+        let after = open(&disk.crash(*seed));
+        let seen = ids(&after);
+        let rows = seen.iter().filter(|id| **id >= 1000).count() as i64;
+        assert!(rows == 0 || rows == ROWS, "seed {seed}: {rows}");
+        assert!(seen.iter().filter(|id| **id < 10).count() == 10);
+        rows == ROWS
+    });
+    let whole = whole.count();
+    store.flush().unwrap();
+    for seed in 0..2 {
+        assert_eq!(ids(&open(&disk.crash(seed))).len() as i64, ROWS + 20);
+    }
+    assert!(whole < 8 || written < 30 << 20, "{whole} of 8 crashes left all");
+    let recovered = open(&disk.kill()).recovered();
+    assert!(recovered.records as i64 >= ROWS);
 }
 
 #[test]
@@ -88,7 +208,7 @@ fn a_disk_that_is_full_while_a_checkpoint_is_written() {
     let store = open(&disk);
     make_table(&store);
     fill(&store, 0..50);
-    disk.full_at(Some(store.stats().log_bytes + 4000));
+    disk.full_at(Some(disk.used() + 4000));
     has(
         &store.checkpoint().unwrap_err().to_string(),
         &["checkpoint-", "the disk is full: make room on it"],
@@ -112,7 +232,7 @@ fn a_checkpoint_in_the_background_says_why_it_failed_and_is_tried_again() {
     };
     let store = Store::open_on(Arc::new(disk.clone()), options).unwrap();
     make_table(&store);
-    disk.full_at(Some(26_000));
+    disk.full_at(Some(disk.used() + 4000));
     fill(&store, 0..90);
     let patience = Instant::now() + Duration::from_secs(60);
     let failure = loop {
