@@ -42,71 +42,22 @@ fn options() -> Options {
     }
 }
 
-fn text(id: u64, round: u64) -> String {
+fn text(id: u64, round: u8) -> String {
     format!("{round} {id} {:0width$}", 0, width = TEXT_BYTES - 32)
 }
 
 fn run(folder: &Path, rows: u64, checkpoints: u64) -> Outcome<()> {
-    let mut store = Store::open(folder, options())?;
-    let definition = TableDef::new("t")
-        .column("id", Type::I64)
-        .column("text", Type::Text { max: 200 })
-        .primary_key(&["id"]);
-    let mut table = store.create_table(definition)?;
-    let mut session = store.session_here()?;
-    session.set_durability(Durability::Asynchronous);
-    for first in (0..rows).step_by(TOGETHER as usize) {
-        let transaction = session.begin()?;
-        let mut row = table.new_row();
-        for id in first..(first + TOGETHER).min(rows) {
-            row.set(0, id as i64)?;
-            row.set(1, text(id, 0).as_str())?;
-            transaction.insert(&table, &row)?;
-        }
-        transaction.commit()?;
-    }
-    drop(session);
-    let all = checkpoint(&store, &table, "all", rows)?;
-    let mut rounds = vec![0_u64; rows as usize];
-    for round in 1..=checkpoints + 3 {
-        let hundredth = rows / 100;
-        let hot = round > checkpoints;
-        let changed: Vec<u64> = match hot {
-            true => (hundredth * round..hundredth * (round + 1)).collect(),
-            false => (0..hundredth).map(|at| at * 100 + round * 37 % 100).collect(),
-        };
-        let mut session = store.session_here()?;
-        session.set_durability(Durability::Asynchronous);
-        let by_id = table.primary();
-        for ids in changed.chunks(TOGETHER as usize) {
-            let transaction = session.begin()?;
-            for &id in ids {
-                let found = transaction.fetch_for_update(&by_id, &[(id as i64).into()])?;
-                let rid = found.ok_or("a row is missing")?.rid;
-                transaction.update(&table, rid, |row| row.set(1, text(id, round).as_str()))?;
-                rounds[id as usize] = round;
-            }
-            transaction.commit()?;
-        }
-        drop(session);
-        let case = if hot { "hot" } else { "spread" };
-        let bytes = checkpoint(&store, &table, case, hundredth)?;
-        println!(
-            "{{\"case\":\"{case}\",\"round\":{round},\"share_of_all\":{:.4}}}",
-            bytes as f64 / all as f64
-        );
-    }
-    store.close()?;
+    let rounds = change(folder, rows, checkpoints)?;
     let started = Instant::now();
     let mut read = 0;
     for entry in std::fs::read_dir(folder)? {
-        read += std::fs::read(entry?.path())?.len();
+        read += std::io::copy(&mut std::fs::File::open(entry?.path())?, &mut std::io::sink())?;
     }
     let reading = started.elapsed();
     let started = Instant::now();
-    store = Store::open(folder, options())?;
+    let store = Store::open(folder, options())?;
     let opening = started.elapsed();
-    table = store.table("t")?;
+    let table = store.table("t")?;
     println!(
         "{{\"case\":\"open\",\"bytes_on_disk\":{read},\"read_s\":{:.2},\"open_s\":{:.2},\"rows\":{}}}",
         reading.as_secs_f64(),
@@ -128,6 +79,61 @@ fn run(folder: &Path, rows: u64, checkpoints: u64) -> Outcome<()> {
         return Err(format!("{count} rows, not {rows}").into());
     }
     Ok(())
+}
+
+/// Loads rows, changes some and makes checkpoints; returns for each row the round that changed it last.
+fn change(folder: &Path, rows: u64, checkpoints: u64) -> Outcome<Vec<u8>> {
+    let store = Store::open(folder, options())?;
+    let definition = TableDef::new("t")
+        .column("id", Type::I64)
+        .column("text", Type::Text { max: 200 })
+        .primary_key(&["id"]);
+    let table = store.create_table(definition)?;
+    let mut session = store.session_here()?;
+    session.set_durability(Durability::Asynchronous);
+    for first in (0..rows).step_by(TOGETHER as usize) {
+        let transaction = session.begin()?;
+        let mut row = table.new_row();
+        for id in first..(first + TOGETHER).min(rows) {
+            row.set(0, id as i64)?;
+            row.set(1, text(id, 0).as_str())?;
+            transaction.insert(&table, &row)?;
+        }
+        transaction.commit()?;
+    }
+    drop(session);
+    let all = checkpoint(&store, &table, "all", rows)?;
+    let mut rounds = vec![0_u8; rows as usize];
+    for round in 1..=checkpoints + 3 {
+        let hundredth = rows / 100;
+        let hot = round > checkpoints;
+        let changed: Vec<u64> = match hot {
+            true => (hundredth * round..hundredth * (round + 1)).collect(),
+            false => (0..hundredth).map(|at| at * 100 + round * 37 % 100).collect(),
+        };
+        let mut session = store.session_here()?;
+        session.set_durability(Durability::Asynchronous);
+        let by_id = table.primary();
+        for ids in changed.chunks(TOGETHER as usize) {
+            let transaction = session.begin()?;
+            for &id in ids {
+                let found = transaction.fetch_for_update(&by_id, &[(id as i64).into()])?;
+                let rid = found.ok_or("a row is missing")?.rid;
+                transaction.update(&table, rid, |row| row.set(1, text(id, round as u8).as_str()))?;
+                rounds[id as usize] = round as u8;
+            }
+            transaction.commit()?;
+        }
+        drop(session);
+        let case = if hot { "hot" } else { "spread" };
+        let bytes = checkpoint(&store, &table, case, hundredth)?;
+        println!(
+            "{{\"case\":\"{case}\",\"round\":{round},\"share_of_all\":{:.4}}}",
+            bytes as f64 / all as f64
+        );
+    }
+    store.close()?;
+    Ok(rounds)
 }
 
 /// Makes a checkpoint while a client commits; returns the bytes it wrote.

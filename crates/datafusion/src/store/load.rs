@@ -12,7 +12,7 @@ use crate::EngineError;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
 use corun_store::lock::LockError;
-use corun_store::{Durability, KEY_BYTES_MAX, RowBuf, Session, Store, StoreError, Table, TableDef, Type};
+use corun_store::{Durability, RowBuf, Session, Store, StoreError, Table, TableDef, Type};
 use std::collections::HashMap;
 
 /// Rows of a transaction at most: enough that its fixed costs do not matter, few enough that others wait shortly for its locks.
@@ -26,7 +26,7 @@ const RETRIES: usize = 10;
 pub struct LoadOptions {
     /// Columns of the primary key, for a table that is not there yet. Empty: the table must be there.
     pub primary_key: Vec<String>,
-    /// Most bytes of texts and byte strings of columns of a new table; less in its primary key, where all columns share 64 bytes.
+    /// Most bytes of texts and byte strings of columns of a new table.
     pub text_bytes_max: u32,
 }
 
@@ -123,30 +123,18 @@ pub fn table_definition(table: &str, schema: &Schema, options: &LoadOptions) -> 
         hint,
     };
     let key = &options.primary_key;
-    let mut key_texts = 0;
-    let mut key_bytes = 0;
     for name in key {
-        let Ok(field) = schema.field_with_name(name) else {
+        if schema.field_with_name(name).is_err() {
             return Err(refuse(
                 format!("the primary key names column \"{name}\", which the rows do not have"),
                 "names are matched exactly, case included",
             ));
-        };
-        match store_type(field.data_type(), 0).and_then(Type::fixed_bytes) {
-            Some(bytes) => key_bytes += bytes,
-            None => key_texts += 1,
         }
     }
-    // Each text has its length, one byte, behind it in a key.
-    let key_text_max = (KEY_BYTES_MAX.saturating_sub(key_bytes) / key_texts.max(1)).saturating_sub(1) as u32;
     let mut definition = TableDef::new(table);
     for field in schema.fields() {
         let in_key = key.contains(field.name());
-        let text_max = match in_key {
-            true => key_text_max.min(options.text_bytes_max),
-            false => options.text_bytes_max,
-        };
-        let Some(data_type) = store_type(field.data_type(), text_max) else {
+        let Some(data_type) = store_type(field.data_type(), options.text_bytes_max) else {
             return Err(refuse(
                 format!(
                     "column \"{}\" is of type {}, which the store does not have",

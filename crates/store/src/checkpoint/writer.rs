@@ -24,9 +24,10 @@ pub(super) const MAGIC: [u8; 8] = *b"corunchk";
 pub(super) const ENTRY_BYTES: usize = 28;
 pub(super) const TAIL_BYTES: usize = 28;
 
-/// What is written between two syncs, in bytes: one sync of everything at the end would hold up those of the log for
-/// seconds. Unmeasured.
-const SYNC_EVERY: u64 = 32 << 20;
+/// What is written between two syncs, in bytes: commits wait for the disk behind it. Measured beside a client whose durable commits take
+/// 0.5 to 0.9 ms (p99), with 4 GB of rows of which 1 % changed, in one place or everywhere: longest commit 55 and 53 ms with 32 MiB, 11 to 51 and
+/// 20 ms with 4 MiB, 5 and 10 ms with this; p99 3.5 and 1.2 ms, 10 and 0.6 ms, 3.5 and 2.3 ms.
+const SYNC_EVERY: u64 = 1 << 19;
 
 /// Writes one checkpoint. See the module.
 pub struct CheckpointWriter {
