@@ -13,6 +13,7 @@ use corun_exec::ctx;
 use corun_exec::teams;
 
 use crate::changed::ahead;
+use crate::commit_handle::CommitHandle;
 use crate::error::Result;
 use crate::garbage::Ghost;
 use crate::horizon::unlinked;
@@ -38,8 +39,8 @@ impl Transaction<'_> {
     /// Returns its timestamp; of a transaction that changed nothing, the newest there was.
     ///
     /// # Errors
-    /// If the log does not take it, for example because the disk is full ([`crate::log::LogError::DiskFull`]), the transaction is aborted. An error of waiting for a durable commit says that the
-    /// changes are visible, but that a restart may find them missing.
+    /// If the log does not take it, for example because the disk is full ([`crate::log::LogError::DiskFull`]), the transaction is aborted. An
+    /// error of waiting for a durable commit says that the changes are visible, but that a restart may find them missing.
     pub fn commit(self) -> Result<Ts> {
         let durability = self.session.durability;
         self.commit_with(durability)
@@ -49,65 +50,77 @@ impl Transaction<'_> {
     ///
     /// # Errors
     /// As there.
-    pub fn commit_with(mut self, durability: Durability) -> Result<Ts> {
+    pub fn commit_with(self, durability: Durability) -> Result<Ts> {
+        let session = self.session;
+        let (ts, newest) = self.publish()?;
+        if durability == Durability::Durable && newest > session.store.log.durable() {
+            session.store.log.wait_durable(newest, &session.park)?;
+        }
+        session.state.borrow_mut().clear_garbage(&session.store);
+        Ok(ts)
+    }
+
+    /// As [`Transaction::commit`], without waiting for the disk: the handle says when the commit is there. The session's next transaction may
+    /// begin at once, so one session can have many commits on their way.
+    ///
+    /// # Errors
+    /// If the log does not take it, the transaction is aborted.
+    pub fn commit_async(self) -> Result<CommitHandle> {
+        let session = self.session;
+        let (ts, newest) = self.publish()?;
+        session.state.borrow_mut().clear_garbage(&session.store);
+        Ok(CommitHandle::new(&session.store, ts, newest))
+    }
+
+    /// Makes the changes visible and lets go of the locks. Returns the timestamp, and the commit that must be durable before anybody is told
+    /// that this one is: of a transaction that only read, the newest it has seen.
+    fn publish(mut self) -> Result<(Ts, Ts)> {
         check_stack()?;
         let store = &self.session.store;
         let mut state = self.session.state.borrow_mut();
         let state = &mut *state;
-        // One that only read has little code to share with others, and a barrier costs about a tenth of a fetch in cache.
-        if !state.writes.is_empty() {
-            teams::operation(COMMIT);
-        }
         if state.ended {
             return Err(crate::StoreError::Ended);
         }
-        let ts = if state.writes.is_empty() {
+        // One that only read has little code to share with others, and a barrier costs about a tenth of a fetch in cache.
+        if state.writes.is_empty() {
             let seen = state.seen;
             self.finished = true;
             state.finish(unlinked(|| store.log.last()));
-            if durability == Durability::Durable && seen > store.log.durable() {
-                store.log.wait_durable(seen, &self.session.park)?;
-            }
-            store.log.last()
-        } else {
-            ctx!();
-            let marked = ahead(store.log.last());
-            state.make_redo(marked);
-            ctx!();
-            let State {
-                redo, writes, known, ..
-            } = state;
-            let stamp = |ts| {
-                if ts > marked {
-                    // Thousands of commits went by in between.
-                    mark(writes, known, ts);
-                }
-                for write in writes.iter() {
-                    // Of several changes of a row, the newest is the one to be seen; the others lie under it.
-                    write.after.commit(ts);
-                }
-            };
-            // An error drops the transaction, which undoes it.
-            let ts = if redo.len() >= LARGE_BYTES {
-                // Nor does the session keep that much memory.
-                let redo = std::mem::take(redo);
-                store.log.append_owned(redo, &self.session.park, stamp)?
-            } else {
-                store.log.append(redo, &self.session.park, stamp)?
-            };
-            self.finished = true;
-            ctx!();
-            state.leave_garbage(ts);
-            ctx!();
-            state.finish(ts.next());
-            if durability == Durability::Durable {
-                store.log.wait_durable(ts, &self.session.park)?;
-            }
-            ts
-        };
+            return Ok((store.log.last(), seen));
+        }
+        teams::operation(COMMIT);
         ctx!();
-        state.clear_garbage(store);
-        Ok(ts)
+        let marked = ahead(store.log.last());
+        state.make_redo(marked);
+        ctx!();
+        let State {
+            redo, writes, known, ..
+        } = state;
+        let stamp = |ts| {
+            if ts > marked {
+                // Thousands of commits went by in between.
+                mark(writes, known, ts);
+            }
+            for write in writes.iter() {
+                // Of several changes of a row, the newest is the one to be seen; the others lie under it.
+                write.after.commit(ts);
+            }
+        };
+        // An error drops the transaction, which undoes it.
+        let ts = if redo.len() >= LARGE_BYTES {
+            // Nor does the session keep that much memory.
+            let redo = std::mem::take(redo);
+            store.log.append_owned(redo, &self.session.park, stamp)?
+        } else {
+            store.log.append(redo, &self.session.park, stamp)?
+        };
+        self.finished = true;
+        ctx!();
+        state.leave_garbage(ts);
+        ctx!();
+        state.finish(ts.next());
+        Ok((ts, ts))
     }
 
     /// Undoes all its changes and ends it.

@@ -49,6 +49,7 @@ pub mod checkpoint;
 mod checkpointer;
 mod codec;
 mod commit;
+mod commit_handle;
 mod counts;
 mod definitions;
 mod error;
@@ -82,6 +83,7 @@ mod workers;
 mod write;
 
 pub use backup::{Verified, VerifiedTable, restore, verify, verify_on};
+pub use commit_handle::CommitHandle;
 pub use counts::{CheckpointDone, Recovered, Stats};
 pub use error::{Result, StoreError};
 pub use index::Index;

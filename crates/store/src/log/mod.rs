@@ -291,6 +291,32 @@ impl Log {
         }
     }
 
+    /// Whether the commit `ts` and all before it are on disk; if not, `client` is unparked once they are, or cannot be.
+    ///
+    /// # Errors
+    /// As [`Log::wait_durable`].
+    pub fn tell_durable(&self, ts: Ts, client: &Arc<dyn Park>) -> Result<bool, LogError> {
+        if ts <= self.durable() {
+            return Ok(true);
+        }
+        let last = self.last();
+        match &self.to {
+            To::Files { shared, .. } if ts <= last => shared.tell_durable(ts, client),
+            _ => Err(LogError::NoSuchCommit { ts, last }),
+        }
+    }
+
+    /// Whether the commit `ts` and all before it are on disk.
+    ///
+    /// # Errors
+    /// [`LogError::Failed`]: they will not be.
+    pub fn is_durable(&self, ts: Ts) -> Result<bool, LogError> {
+        match &self.to {
+            To::Files { shared, .. } if ts > self.durable() => shared.is_durable(ts),
+            _ => Ok(ts <= self.durable()),
+        }
+    }
+
     /// Makes everything appended so far durable; the caller waits as [`park::current`] does. Returns the newest commit this covers.
     ///
     /// # Errors

@@ -97,27 +97,40 @@ impl Shared {
     }
 
     pub(super) fn wait_durable(&self, ts: Ts, park: &Arc<dyn Park>) -> Result<(), LogError> {
+        let mut is_durable = self.tell_durable(ts, park)?;
+        while !is_durable {
+            park.park(None);
+            is_durable = self.is_durable(ts)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a commit is durable; if not, a client is unparked once it is, or once the log has failed.
+    pub(super) fn tell_durable(&self, ts: Ts, client: &Arc<dyn Park>) -> Result<bool, LogError> {
         {
             let mut waiting = self.waiting.lock();
             // The writer stores `durable` and sets `failure` before it takes this mutex to look for whom to wake: either we see
             // that here, or it sees us.
             if ts <= self.durable() {
-                return Ok(());
+                return Ok(true);
             }
             if let Some(failure) = &waiting.failure {
                 return Err(LogError::Failed(failure.clone()));
             }
-            waiting.push(ts, park);
+            waiting.push(ts, client);
         }
         self.wake_writer();
-        loop {
-            park.park(None);
-            if ts <= self.durable() {
-                return Ok(());
-            }
-            if let Some(failure) = &self.waiting.lock().failure {
-                return Err(LogError::Failed(failure.clone()));
-            }
+        Ok(false)
+    }
+
+    /// Whether a commit is durable.
+    pub(super) fn is_durable(&self, ts: Ts) -> Result<bool, LogError> {
+        if ts <= self.durable() {
+            return Ok(true);
+        }
+        match &self.waiting.lock().failure {
+            Some(failure) => Err(LogError::Failed(failure.clone())),
+            None => Ok(false),
         }
     }
 

@@ -9,6 +9,7 @@ mod checkpoint;
 mod churn;
 mod clients;
 mod closing;
+mod commit_handle;
 mod crash_twin;
 mod definitions;
 mod faults;
