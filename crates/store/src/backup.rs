@@ -220,7 +220,7 @@ fn folder(path: &Path) -> Result<Arc<dyn Storage>> {
     Ok(Arc::new(folder))
 }
 
-fn existing(path: &Path) -> Result<Arc<dyn Storage>> {
+pub(crate) fn existing(path: &Path) -> Result<Arc<dyn Storage>> {
     match path.is_dir() {
         true => folder(path),
         false => Err(StoreError::NoStore {

@@ -86,7 +86,7 @@ impl Transaction<'_> {
                 return Ok(rid);
             }
             let (rid, slot) = self.free_row(state, table)?;
-            match self.change(state, &table.0, (rid, slot), None, Some(row), RowMode::X) {
+            match self.change(state, &table.0, (rid, slot), None, Some(row), Some(RowMode::X)) {
                 Ok(()) => Ok(rid),
                 // Another transaction had put the key in by then. It has ended, and its row is locked.
                 Err(StoreError::Duplicate {
@@ -126,7 +126,7 @@ impl Transaction<'_> {
             if old.is_some_and(|old| layout.of_row(old) == key.words && layout.is_of(old, &key)) {
                 let slot = table.0.slots.slot(rid);
                 let before = slot.newest();
-                self.change(state, &table.0, (rid, slot), before, Some(row), RowMode::S)?;
+                self.change(state, &table.0, (rid, slot), before, Some(row), Some(RowMode::S))?;
                 return Ok(Some(rid));
             }
         }

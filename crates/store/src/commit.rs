@@ -201,7 +201,8 @@ impl State {
                 if bytes != 0 {
                     table.0.row_bytes.add(worker, bytes);
                 }
-                let rows = i64::from(!deleted) - i64::from(write.before.is_some());
+                let was_there = write.before.is_some_and(|before| !before.is_deleted());
+                let rows = i64::from(!deleted) - i64::from(was_there);
                 if rows != 0 {
                     table.0.rows.add(worker, rows);
                 }

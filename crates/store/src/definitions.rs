@@ -79,8 +79,14 @@ impl Store {
 
     /// Makes a table of a definition that was checked. The caller holds `defining`.
     fn create(&self, definition: TableDef) -> Result<Table> {
+        let id = self.inner.catalog.read().next_id + 1;
+        self.create_as(id, definition)
+    }
+
+    /// The same under a number that no table has.
+    pub(crate) fn create_as(&self, id: u32, definition: TableDef) -> Result<Table> {
         let inner = &self.inner;
-        let id = {
+        {
             let mut catalog = inner.catalog.write();
             if catalog.tables.contains_key(&definition.name) {
                 return Err(StoreError::Exists {
@@ -88,9 +94,8 @@ impl Store {
                     name: definition.name,
                 });
             }
-            catalog.next_id += 1;
-            catalog.next_id
-        };
+            catalog.next_id = catalog.next_id.max(id);
+        }
         let table = TableInner::new(
             id,
             definition.clone(),

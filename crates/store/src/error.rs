@@ -66,6 +66,12 @@ pub enum StoreError {
         /// The folder.
         place: String,
     },
+    /// A follower has stopped.
+    #[error("the follower has stopped: {why}")]
+    NotFollowing {
+        /// Why.
+        why: String,
+    },
     /// What was read back cannot be.
     #[error("{place} is damaged: {what}")]
     Damaged {

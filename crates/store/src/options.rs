@@ -34,7 +34,7 @@ pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
 /// Most bytes of rows that fit the block of one transaction: its records are at most as long as what is counted, which may pass the
 /// limit by a few bytes.
-const TRANSACTION_BYTES_MAX: usize = PAYLOAD_MAX - 0xffff;
+pub(crate) const TRANSACTION_BYTES_MAX: usize = PAYLOAD_MAX - 0xffff;
 
 /// How a store is opened. Limits of 0 are none, unless said otherwise.
 #[derive(Clone)]

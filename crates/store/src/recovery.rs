@@ -66,21 +66,8 @@ pub(crate) fn read(
     options: &Options,
     memory: &Arc<Memory>,
 ) -> Result<(Content, LogEnd)> {
-    let mut reading = Reading {
-        options,
-        memory,
-        place: storage.place(),
-        tables: HashMap::new(),
-        next_id: 0,
-        recovered: Recovered::default(),
-    };
-    let started = Instant::now();
-    let reader = CheckpointReader::open(&**storage, manifest)?;
-    if !manifest.files.is_empty() {
-        reading.checkpoint(&reader)?;
-    }
-    reading.recovered.checkpoint_time = started.elapsed();
-
+    let mut reading = Reading::new(storage, options, memory);
+    let checkpoint = reading.checkpoint(storage, manifest)?;
     let started = Instant::now();
     let mut log = LogReader::open(
         Arc::clone(storage),
@@ -95,20 +82,47 @@ pub(crate) fn read(
     }
     let end = log.end()?;
     reading.recovered.log_time = started.elapsed();
-
-    let started = Instant::now();
-    let catalog = reading.indexes(end.last())?;
-    reading.recovered.index_time = started.elapsed();
-    let content = Content {
-        catalog,
-        checkpoint: reader.into_map(),
-        damage: log.damage().cloned(),
-        recovered: reading.recovered,
-    };
+    let content = reading.content(end.last(), checkpoint, log.damage().cloned())?;
     Ok((content, end))
 }
 
-impl Reading<'_> {
+/// Reads the checkpoint of a store, without the log behind it.
+pub(crate) fn read_checkpoint(
+    storage: &Arc<dyn Storage>,
+    manifest: &Manifest,
+    options: &Options,
+    memory: &Arc<Memory>,
+) -> Result<Content> {
+    let mut reading = Reading::new(storage, options, memory);
+    let checkpoint = reading.checkpoint(storage, manifest)?;
+    reading.content(manifest.ts, checkpoint, None)
+}
+
+impl<'a> Reading<'a> {
+    fn new(storage: &Arc<dyn Storage>, options: &'a Options, memory: &'a Arc<Memory>) -> Self {
+        Reading {
+            options,
+            memory,
+            place: storage.place(),
+            tables: HashMap::new(),
+            next_id: 0,
+            recovered: Recovered::default(),
+        }
+    }
+
+    /// Builds the indexes over what was read, up to the commit `last`.
+    fn content(mut self, last: Ts, checkpoint: CheckpointMap, damage: Option<Damage>) -> Result<Content> {
+        let started = Instant::now();
+        let catalog = self.indexes(last)?;
+        self.recovered.index_time = started.elapsed();
+        Ok(Content {
+            catalog,
+            checkpoint,
+            damage,
+            recovered: self.recovered,
+        })
+    }
+
     fn damaged(&self, what: impl Into<String>) -> StoreError {
         StoreError::Damaged {
             place: self.place.clone(),
@@ -127,7 +141,18 @@ impl Reading<'_> {
         self.tables.insert(id, (definition, table));
     }
 
-    fn checkpoint(&mut self, reader: &CheckpointReader) -> Result<()> {
+    /// Reads the checkpoint, if there is one. Returns which chunks count.
+    fn checkpoint(&mut self, storage: &Arc<dyn Storage>, manifest: &Manifest) -> Result<CheckpointMap> {
+        let started = Instant::now();
+        let reader = CheckpointReader::open(&**storage, manifest)?;
+        if !manifest.files.is_empty() {
+            self.chunks(&reader)?;
+        }
+        self.recovered.checkpoint_time = started.elapsed();
+        Ok(reader.into_map())
+    }
+
+    fn chunks(&mut self, reader: &CheckpointReader) -> Result<()> {
         let head = image::read_head(reader.head());
         let (next_id, tables) =
             head.ok_or_else(|| self.damaged("the checkpoint's catalog cannot be read"))?;

@@ -3,8 +3,9 @@
 //! Order of calls: [`Store::open`] (or [`Store::in_memory`]), [`Store::create_table`] once, [`Store::session`] for each client,
 //! [`Store::close`]. A store that is dropped is closed, too; only errors of its last writes go unnoticed then.
 //!
-//! Tables and indexes are made and dropped in `definitions.rs`. Definitions, checkpoints, opening and closing take long, hold a mutex while they wait for locks, and need a deep stack: called
-//! on a user-level thread they run on a thread of their own ([`teams::blocking`]) while its team goes on.
+//! Tables and indexes are made and dropped in `definitions.rs`. Definitions, checkpoints, opening and closing take long, hold a mutex while they
+//! wait for locks, and need a deep stack: called on a user-level thread they run on a thread of their own ([`teams::blocking`]) while its team
+//! goes on.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -157,6 +158,11 @@ impl Store {
         Ok(Store::new(options, None, log, Content::default(), memory))
     }
 
+    /// A store without a folder that goes on behind the commit `last`.
+    pub(crate) fn in_memory_of(options: Options, last: Ts, content: Content, memory: Arc<Memory>) -> Store {
+        Store::new(options, None, Log::memory(last), content, memory)
+    }
+
     fn new(options: Options, home: Option<Home>, log: Log, content: Content, memory: Arc<Memory>) -> Store {
         let locks = Locks::new(LockOptions {
             transactions_max: options.sessions_max,
@@ -267,6 +273,12 @@ impl Store {
                 name: name.to_owned(),
                 known: catalog.tables.keys().cloned().collect(),
             })
+    }
+
+    /// A table by number.
+    pub(crate) fn table_of(&self, id: u32) -> Option<Table> {
+        let catalog = self.inner.catalog.read();
+        catalog.tables.values().find(|table| table.0.id == id).cloned()
     }
 
     /// All tables, by name.

@@ -39,7 +39,7 @@ impl Transaction<'_> {
             self.reach(state, table, Reach::WriteRows)?;
             let (rid, slot) = self.free_row(state, table)?;
             ctx!();
-            self.change(state, &table.0, (rid, slot), None, Some(row), RowMode::S)?;
+            self.change(state, &table.0, (rid, slot), None, Some(row), Some(RowMode::S))?;
             Ok(rid)
         })
     }
@@ -120,7 +120,14 @@ impl Transaction<'_> {
                         rid: rid.0,
                     });
                 }
-                self.change(state, &table.0, (rid, slot), Some(before), Some(row), RowMode::S)
+                self.change(
+                    state,
+                    &table.0,
+                    (rid, slot),
+                    Some(before),
+                    Some(row),
+                    Some(RowMode::S),
+                )
             });
             state.scratch = Some(scratch);
             answer
@@ -159,13 +166,13 @@ impl Transaction<'_> {
             };
             ctx!();
             let slot = table.0.slots.slot(rid);
-            self.change(state, &table.0, (rid, slot), Some(before), None, RowMode::S)?;
+            self.change(state, &table.0, (rid, slot), Some(before), None, Some(RowMode::S))?;
             Ok(true)
         })
     }
 
     /// Makes a new version of a row that is locked, and the entries it needs. A row that has its primary key already is locked in mode
-    /// `same_key`.
+    /// `same_key`; without one, unique indexes are not looked at.
     pub(crate) fn change(
         &self,
         state: &mut State,
@@ -173,7 +180,7 @@ impl Transaction<'_> {
         (rid, slot): (Rid, &Slot),
         before: Option<VersionPtr>,
         after: Option<RowRef<'_>>,
-        same_key: RowMode,
+        same_key: Option<RowMode>,
     ) -> Result<()> {
         let store = &self.session.store;
         let bytes = after.map_or(0, |row| row.encoded().len());
@@ -232,7 +239,7 @@ impl Transaction<'_> {
         rid: Rid,
         before: Option<RowRef<'_>>,
         after: RowRef<'_>,
-        same_key: RowMode,
+        same_key: Option<RowMode>,
     ) -> Result<bool> {
         let mut moves = false;
         for (number, index) in table.indexes() {
@@ -256,7 +263,9 @@ impl Transaction<'_> {
                 rid,
                 key,
             };
-            let new = if index.unique && !index.layout.has_null(&key, after) {
+            let new = if let Some(same_key) =
+                same_key.filter(|_| index.unique && !index.layout.has_null(&key, after))
+            {
                 match index.tree.insert_unique(&key, rid).map_err(refused)? {
                     Ok(()) => true,
                     Err(_) => {

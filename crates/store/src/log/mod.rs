@@ -41,6 +41,7 @@ mod reader;
 mod segments;
 mod shared;
 mod sums;
+mod tail;
 mod tip;
 mod waiting;
 mod writer;
@@ -68,6 +69,7 @@ pub use self::error::{Damage, LogError};
 pub(crate) use self::frame::{PAYLOAD_MAX, segment_first};
 pub use self::options::LogOptions;
 pub use self::reader::{LogReader, OnDamage, Segment};
+pub(crate) use self::tail::{LogTail, Look};
 pub(crate) use self::tip::NAME as TIP;
 
 /// A payload of this many bytes is not copied under the mutex. Unmeasured: a copy of less takes some tens of microseconds.

@@ -14,6 +14,7 @@ mod crash_twin;
 mod definitions;
 mod faults;
 mod findings;
+mod follower;
 mod history;
 mod incremental;
 mod keys;
