@@ -79,7 +79,7 @@ impl Store {
         let target = Target {
             storage: to,
             store_id: inner.home.as_ref().map_or_else(new_id, |home| home.store_id),
-            threads: (inner.options.threads() / 2).max(1),
+            threads: inner.options.writing_threads(),
         };
         // What others are told is there must not be lost here by a crash.
         let flush = || Ok(inner.log.flush().map(drop)?);

@@ -79,8 +79,7 @@ impl StoreInner {
         let target = Target {
             storage: &home.storage,
             store_id: home.store_id,
-            // Half of the machine stays free for transactions.
-            threads: (self.options.threads() / 2).max(1),
+            threads: self.options.writing_threads(),
         };
         // The log must not be shorter than the checkpoint.
         let flush = || Ok(self.log.flush().map(drop)?);

@@ -147,11 +147,11 @@ impl State {
     /// Writes the block of the transaction: one record for each row, from before the transaction to after it. Marks its rows as changed by a
     /// commit up to `marked`.
     fn make_redo(&mut self, marked: Ts) {
-        mark(&self.writes, &self.known, marked);
         self.redo.clear();
         for write in self.writes.iter().filter(|write| write.first) {
             let known = self.known[write.table as usize].as_ref();
             let table = &known.expect("tables in use are known").table.0;
+            table.changed.mark(write.rid, marked);
             let newest = write.newest(table, self.rewrites);
             // SAFETY: the row is locked, and what was replaced is kept.
             let (before, after) = unsafe { (write.before.and_then(|version| version.row()), newest.row()) };

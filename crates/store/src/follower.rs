@@ -11,7 +11,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -44,7 +43,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const TRIES: usize = 20;
 
 /// How far a follower is behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lag {
     /// Its newest commit.
     pub applied: Ts,
@@ -60,14 +59,13 @@ pub struct Follower {
 }
 
 struct Shared {
-    durable: AtomicU64,
     progress: Mutex<Progress>,
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct Progress {
-    applied: Ts,
+    lag: Lag,
     stopped: bool,
     failure: Option<String>,
 }
@@ -89,19 +87,20 @@ impl Follower {
     /// As [`Follower::open`].
     pub fn open_on(storage: &Arc<dyn Storage>, options: Options) -> Result<Follower> {
         let shared = Arc::new(Shared {
-            durable: AtomicU64::new(0),
             progress: Mutex::default(),
             changed: Condvar::new(),
         });
         let mut tries = 0;
         let replay = loop {
-            let mut replay = Replay::open(storage, options.clone())?;
             tries += 1;
             // What is there already is there when this returns.
-            match replay.go_on(&shared) {
-                Ok(()) => break replay,
-                // A checkpoint was faster.
-                Err(StoreError::NotFollowing { .. }) if tries < TRIES => {}
+            let opened = Replay::open(storage, options.clone());
+            match opened.and_then(|mut replay| replay.go_on(&shared).map(|()| replay)) {
+                Ok(replay) => break replay,
+                // A checkpoint has just taken away what was to be read.
+                Err(
+                    StoreError::NotFollowing { .. } | StoreError::Checkpoint(CheckpointError::Storage(_)),
+                ) if tries < TRIES => {}
                 Err(error) => return Err(error),
             }
         };
@@ -154,10 +153,7 @@ impl Follower {
     /// [`StoreError::NotFollowing`] if it has stopped.
     pub fn lag(&self) -> Result<Lag> {
         self.check()?;
-        Ok(Lag {
-            applied: self.shared.progress.lock().applied,
-            durable: Ts(self.shared.durable.load(Ordering::Relaxed)),
-        })
+        Ok(self.shared.progress.lock().lag)
     }
 
     /// Waits until it has a commit; false if that takes longer than `patience`.
@@ -167,12 +163,12 @@ impl Follower {
     pub fn wait_for(&self, ts: Ts, patience: Duration) -> Result<bool> {
         let until = Instant::now() + patience;
         let mut progress = self.shared.progress.lock();
-        while progress.applied < ts {
+        while progress.lag.applied < ts {
             if let Some(why) = &progress.failure {
                 return Err(StoreError::NotFollowing { why: why.clone() });
             }
             if self.shared.changed.wait_until(&mut progress, until).timed_out() {
-                return Ok(progress.applied >= ts);
+                return Ok(progress.lag.applied >= ts);
             }
         }
         Ok(true)
@@ -210,7 +206,11 @@ impl Drop for Follower {
 fn follow(mut replay: Replay, shared: &Shared) {
     loop {
         if let Err(error) = replay.go_on(shared) {
-            shared.progress.lock().failure = Some(error.to_string());
+            let why = match error {
+                StoreError::NotFollowing { why } => why,
+                error => error.to_string(),
+            };
+            shared.progress.lock().failure = Some(why);
             shared.changed.notify_all();
             return;
         }
@@ -241,19 +241,10 @@ impl Replay {
             ..options
         };
         options.check()?;
-        let mut tries = 0;
-        let (manifest, content, memory) = loop {
-            let none = || StoreError::NoStore { place: place.clone() };
-            let manifest = Manifest::read(&**storage)?.ok_or_else(none)?;
-            let memory = Arc::new(Memory::new(options.memory_max));
-            tries += 1;
-            match recovery::read_checkpoint(storage, &manifest, &options, &memory) {
-                Ok(content) => break (manifest, content, memory),
-                // A newer checkpoint has just taken the place of this one.
-                Err(StoreError::Checkpoint(CheckpointError::Storage(_))) if tries < TRIES => {}
-                Err(error) => return Err(error),
-            }
-        };
+        let none = || StoreError::NoStore { place: place.clone() };
+        let manifest = Manifest::read(&**storage)?.ok_or_else(none)?;
+        let memory = Arc::new(Memory::new(options.memory_max));
+        let content = recovery::read_checkpoint(storage, &manifest, &options, &memory)?;
         let store = Store::in_memory_of(options, manifest.ts, content, memory);
         Ok(Replay {
             session: store.session_here()?,
@@ -266,16 +257,16 @@ impl Replay {
     /// Applies what the log has more.
     fn go_on(&mut self, shared: &Shared) -> Result<()> {
         let look = self.tail.look()?;
-        shared.durable.store(self.tail.durable().0, Ordering::Relaxed);
+        shared.progress.lock().lag.durable = self.tail.durable();
         while let Some((ts, block)) = self.tail.next() {
             self.apply(ts, &block)?;
             let mut progress = shared.progress.lock();
-            progress.applied = ts;
+            progress.lag.applied = ts;
             if progress.stopped {
                 return Ok(());
             }
         }
-        shared.progress.lock().applied = self.store.stats().last;
+        shared.progress.lock().lag.applied = self.store.inner.log.last();
         shared.changed.notify_all();
         match look {
             Look::End => Ok(()),
@@ -288,54 +279,51 @@ impl Replay {
         }
     }
 
-    fn damaged(&self, ts: Ts, what: &str) -> StoreError {
-        StoreError::Damaged {
-            place: self.place.clone(),
-            what: format!("commit {ts} {what}"),
+    /// Applies a commit.
+    fn apply(&mut self, ts: Ts, block: &[u8]) -> Result<()> {
+        match redo::is_definition(block) {
+            true => redo::records(block).try_for_each(|record| {
+                let record = record.ok_or_else(|| damaged(&self.place, ts, "cannot be read"))?;
+                self.define(ts, record)
+            }),
+            false => self.change_rows(ts, block),
+        }?;
+        match self.store.inner.log.last() {
+            last if last == ts => Ok(()),
+            last => Err(damaged(&self.place, ts, &format!("became commit {last}"))),
         }
     }
 
-    /// Applies a commit.
-    fn apply(&mut self, ts: Ts, block: &[u8]) -> Result<()> {
-        if redo::is_definition(block) {
-            for record in redo::records(block) {
-                let record = record.ok_or_else(|| self.damaged(ts, "cannot be read"))?;
-                self.define(ts, record)?;
-            }
-        } else {
-            let store = self.store.clone();
-            let place = self.place.clone();
-            let wrong = |what: &str| StoreError::Damaged {
-                place: place.clone(),
-                what: format!("commit {ts} {what}"),
+    /// Applies a commit that changed rows.
+    fn change_rows(&mut self, ts: Ts, block: &[u8]) -> Result<()> {
+        let (store, wrong) = (&self.store, |what: &str| damaged(&self.place, ts, what));
+        let transaction = self.session.begin()?;
+        let mut known: Option<Table> = None;
+        for record in redo::records(block) {
+            let record = record.ok_or_else(|| wrong("cannot be read"))?;
+            let (Record::Row { table: id, .. }
+            | Record::Patch { table: id, .. }
+            | Record::Delete { table: id, .. }) = record
+            else {
+                return Err(wrong("mixes rows and definitions"));
             };
-            let transaction = self.session.begin()?;
-            for record in redo::records(block) {
-                let record = record.ok_or_else(|| wrong("cannot be read"))?;
-                let (Record::Row { table, .. } | Record::Patch { table, .. } | Record::Delete { table, .. }) =
-                    record
-                else {
-                    return Err(wrong("mixes rows and definitions"));
-                };
-                let table = store
-                    .table_of(table)
-                    .ok_or_else(|| wrong("changes a table that is not there"))?;
-                if !transaction.apply(&table, &record)? {
-                    return Err(wrong("changes a row that is not there, or into what cannot be"));
-                }
+            if known.as_ref().is_none_or(|table| table.0.id != id) {
+                known = store.table_of(id);
             }
-            transaction.commit()?;
+            let table = known
+                .as_ref()
+                .ok_or_else(|| wrong("changes a table that is not there"))?;
+            if !transaction.apply(table, &record)? {
+                return Err(wrong("changes a row that is not there, or into what cannot be"));
+            }
         }
-        match self.store.stats().last {
-            last if last == ts => Ok(()),
-            last => Err(self.damaged(ts, &format!("became commit {last}"))),
-        }
+        transaction.commit().map(drop)
     }
 
     fn define(&self, ts: Ts, record: Record<'_>) -> Result<()> {
         let table = |id| {
             let table = self.store.table_of(id);
-            table.ok_or_else(|| self.damaged(ts, "is about a table that is not there"))
+            table.ok_or_else(|| damaged(&self.place, ts, "is about a table that is not there"))
         };
         match record {
             Record::CreateTable(id, definition) => self.store.create_as(id, definition).map(drop),
@@ -346,8 +334,15 @@ impl Replay {
                     .create_index(&table(id)?, &index.name, index.unique, &columns)
             }
             Record::DropIndex(id, name) => self.store.drop_index(&table(id)?, &name),
-            _ => Err(self.damaged(ts, "mixes rows and definitions")),
+            _ => Err(damaged(&self.place, ts, "mixes rows and definitions")),
         }
+    }
+}
+
+fn damaged(place: &str, ts: Ts, what: &str) -> StoreError {
+    StoreError::Damaged {
+        place: place.to_owned(),
+        what: format!("commit {ts} {what}"),
     }
 }
 

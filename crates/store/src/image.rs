@@ -9,6 +9,7 @@
 //! Threads take ranges that have changed. What it is not: the files, which [`crate::checkpoint`] writes and reads, nor the choice of
 //! ranges, which [`CheckpointMap`] makes.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -68,7 +69,8 @@ pub(crate) fn write(
     for table in catalog.tables.values() {
         put_table(&mut head, table.0.id, &table.definition());
     }
-    map.keep_tables(|id| catalog.tables.values().any(|table| table.0.id == id));
+    let ids: HashSet<u32> = catalog.tables.values().map(|table| table.0.id).collect();
+    map.keep_tables(|id| ids.contains(&id));
     let jobs = jobs(catalog, map);
     let storage = Arc::clone(target.storage);
     let writer = CheckpointWriter::begin(storage, target.store_id, snapshot.ts(), &head, map.files())?;

@@ -152,6 +152,11 @@ impl Options {
         std::thread::available_parallelism().map_or(1, usize::from)
     }
 
+    /// Threads that write checkpoints and backups: the others stay free for transactions.
+    pub(crate) fn writing_threads(&self) -> usize {
+        (self.threads() / 2).max(1)
+    }
+
     pub(crate) fn progress(&self, phase: &'static str, done: u64, of: u64) {
         if let Some(hear) = &self.on_progress {
             hear(Progress { phase, done, of });

@@ -63,7 +63,8 @@ pub(crate) struct CheckpointMap {
     files: Vec<CheckpointFile>,
     /// Bytes of the chunks of each file, dead ones included.
     written: HashMap<Ts, u64>,
-    ranges: HashMap<(u32, u32), Range>,
+    /// By table and range.
+    ranges: BTreeMap<(u32, u32), Range>,
 }
 
 impl CheckpointMap {
@@ -129,8 +130,8 @@ impl CheckpointMap {
 
     /// Ranges of a table that were ever written lie below.
     pub(crate) fn ranges_of(&self, table: u32) -> u32 {
-        let ranges = self.ranges.keys().filter(|(of, _)| *of == table);
-        ranges.map(|(_, range)| range + 1).max().unwrap_or(0)
+        let last = self.ranges.range((table, 0)..=(table, u32::MAX)).next_back();
+        last.map_or(0, |((_, range), _)| range + 1)
     }
 
     /// Whether a range was ever written.

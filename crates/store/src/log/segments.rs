@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use super::tip::Tip;
 use super::{Failure, Storage, StorageFile, TIP, frame};
+use crate::storage::remove_if_there;
 use crate::ts::Ts;
 
 /// What will become the next segment.
@@ -118,7 +119,7 @@ impl Segments {
         let head = frame::segment_head(store_id, first);
         let reserved = head.len() as u64 + bytes;
         let make = || {
-            remove(storage, NEXT)?;
+            remove_if_there(storage, NEXT)?;
             let file = storage.create(NEXT)?;
             file.reserve(reserved)?;
             file.append(&head)?;
@@ -127,7 +128,7 @@ impl Segments {
         };
         let file = make().map_err(|error| {
             // It would keep what little room there is; if it stays, the next one takes its place.
-            let _ = remove(storage, NEXT);
+            let _ = remove_if_there(storage, NEXT);
             Failure::new(
                 format!("making {}/{name}, with {bytes} bytes of room,", storage.place()),
                 &error,
@@ -215,20 +216,12 @@ impl Segments {
     pub(super) fn remove_before(&mut self, storage: &dyn Storage, ts: Ts) -> (u64, io::Result<()>) {
         let mut removed = 0;
         while let Some(oldest) = self.closed.front().filter(|oldest| oldest.last <= ts) {
-            if let Err(error) = remove(storage, &oldest.name) {
+            if let Err(error) = remove_if_there(storage, &oldest.name) {
                 return (removed, Err(error));
             }
             removed += oldest.bytes;
             self.closed.pop_front();
         }
         (removed, Ok(()))
-    }
-}
-
-/// Removes a file, unless somebody else did.
-fn remove(storage: &dyn Storage, name: &str) -> io::Result<()> {
-    match storage.remove(name) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }

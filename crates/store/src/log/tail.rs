@@ -86,17 +86,18 @@ impl LogTail {
     pub(crate) fn look(&mut self) -> Result<Look, LogError> {
         loop {
             let Some(mut at) = self.at.take() else {
-                match self.find()? {
-                    Some(at) => self.at = Some(at),
+                // The segment in which the next commit is, or will be.
+                let segments = self.segments()?;
+                let Some((first, name)) = segments.iter().rfind(|(first, _)| *first <= self.expect) else {
                     // There is no log now, or one that begins too late.
-                    None => {
-                        return Ok(if self.begins_later()? {
-                            Look::Gone
-                        } else {
-                            Look::End
-                        });
-                    }
-                }
+                    return Ok(if segments.is_empty() {
+                        Look::End
+                    } else {
+                        Look::Gone
+                    });
+                };
+                // Where it was removed meanwhile, another look shows what is there.
+                self.at = self.open(name, *first)?;
                 continue;
             };
             self.read_on(&mut at)?;
@@ -118,18 +119,6 @@ impl LogTail {
                 return Ok(Look::End);
             }
         }
-    }
-
-    /// The segment in which the next commit is, or will be.
-    fn find(&self) -> Result<Option<At>, LogError> {
-        let segments = self.segments()?;
-        let at = segments.into_iter().rfind(|(first, _)| *first <= self.expect);
-        // Else it was removed meanwhile.
-        at.map_or(Ok(None), |(first, name)| self.open(&name, first))
-    }
-
-    fn begins_later(&self) -> Result<bool, LogError> {
-        Ok(self.segments()?.iter().any(|(first, _)| *first > self.expect))
     }
 
     fn segments(&self) -> Result<Vec<(Ts, String)>, LogError> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::frame::{self, Head};
 use super::{Damage, Failure, LogError, Storage, StorageFile};
-use crate::storage::read_all;
+use crate::storage::{read_all, remove_if_there};
 use crate::ts::Ts;
 
 const MAGIC: [u8; 8] = *b"corunlgt";
@@ -73,10 +73,7 @@ impl Tip {
 
     /// Makes the file that will become it, with room for its bytes: so that a full disk is found while no commit depends on it.
     pub(super) fn prepare(storage: &dyn Storage) -> io::Result<Arc<dyn StorageFile>> {
-        match storage.remove(NEW) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        remove_if_there(storage, NEW)?;
         let file = storage.create(NEW)?;
         file.reserve(frame::HEAD_BYTES as u64)?;
         Ok(file)

@@ -86,12 +86,17 @@ pub(crate) fn read_exact_at(file: &dyn StorageFile, mut offset: u64, mut into: &
     Ok(())
 }
 
+/// Takes a name away, if it is there.
+pub(crate) fn remove_if_there(storage: &dyn Storage, name: &str) -> io::Result<()> {
+    match storage.remove(name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Replaces a file as a whole, atomically and durably: it is written as `new`, synced, and renamed.
 pub(crate) fn replace(storage: &dyn Storage, new: &str, name: &str, bytes: &[u8]) -> io::Result<()> {
-    match storage.remove(new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    remove_if_there(storage, new)?;
     let file = storage.create(new)?;
     file.append(bytes)?;
     file.sync()?;
