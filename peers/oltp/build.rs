@@ -1,4 +1,4 @@
-//! Tells the program the versions of libraries that do not tell them themselves: redb's from the lock file, RocksDB's from its header.
+//! Tells the program the versions of libraries that do not tell them themselves: redb's and fjall's from the lock file, RocksDB's from its header.
 
 use std::path::Path;
 
@@ -6,11 +6,14 @@ fn main() {
     println!("cargo::rerun-if-changed=Cargo.lock");
     println!("cargo::rerun-if-env-changed=ROCKSDB_INCLUDE_DIR");
     let lock = std::fs::read_to_string("Cargo.lock").unwrap_or_default();
-    let redb = lock
-        .split("[[package]]")
-        .find(|package| package.contains("name = \"redb\"\n"))
-        .and_then(|package| package.split("version = \"").nth(1)?.split('"').next());
-    println!("cargo::rustc-env=OLTP_PEERS_REDB={}", redb.unwrap_or("unknown"));
+    let version = |name: &str| {
+        lock.split("[[package]]")
+            .find(|package| package.contains(&format!("name = \"{name}\"\n")))
+            .and_then(|package| package.split("version = \"").nth(1)?.split('"').next())
+            .unwrap_or("unknown")
+    };
+    println!("cargo::rustc-env=OLTP_PEERS_REDB={}", version("redb"));
+    println!("cargo::rustc-env=OLTP_PEERS_FJALL={}", version("fjall"));
 
     let include = std::env::var("ROCKSDB_INCLUDE_DIR").unwrap_or_default();
     let header = std::fs::read_to_string(Path::new(&include).join("rocksdb/version.h")).unwrap_or_default();

@@ -3,7 +3,7 @@
 //! The program installs [`CountingAllocator`] around its real allocator once; [`live_bytes`], [`reset_peak`] and
 //! [`peak_bytes`] then return what the whole process has. Where both sides of a comparison run in this process (corun's joins
 //! and DataFusion's), both are counted alike. Sides that are processes of their own
-//! (DuckDB, SQLite, redb, RocksDB, PostgreSQL, PgBouncer) have their own allocators, and nothing here counts them.
+//! (DuckDB, SQLite, redb, fjall, RocksDB, PostgreSQL, PgBouncer) have their own allocators, and nothing here counts them.
 //!
 //! ```text
 //! thread --> its shard: live += size ----(beyond +-64 KiB)----> LIVE += shard, PEAK = max(PEAK, LIVE)

@@ -7,6 +7,7 @@ use corun_workloads::engine::{Durability, TpccEngine, TxError, YcsbEngine};
 use corun_workloads::tpcc::{self, Kind, KvTpcc, Mix};
 use corun_workloads::ycsb::{self, KvYcsb, Workload};
 
+use crate::fjall::Fjall;
 use crate::redb::Redb;
 #[cfg(feature = "rocksdb")]
 use crate::rocks::{Rocks, RocksYcsb};
@@ -19,6 +20,8 @@ pub enum Engine {
     Sqlite,
     /// redb, a copy-on-write B-tree with one writer.
     Redb,
+    /// fjall, a log-structured merge tree with one writer.
+    Fjall,
     /// RocksDB, a log-structured merge tree with pessimistic transactions.
     #[cfg(feature = "rocksdb")]
     Rocksdb,
@@ -30,6 +33,7 @@ impl Engine {
         match self {
             Engine::Sqlite => "sqlite",
             Engine::Redb => "redb",
+            Engine::Fjall => "fjall",
             #[cfg(feature = "rocksdb")]
             Engine::Rocksdb => "rocksdb",
         }
@@ -39,8 +43,9 @@ impl Engine {
     pub fn version(self) -> &'static str {
         match self {
             Engine::Sqlite => sqlite::version(),
-            // Set by the build script: neither library tells it.
+            // Set by the build script: no library of these tells it.
             Engine::Redb => env!("OLTP_PEERS_REDB"),
+            Engine::Fjall => env!("OLTP_PEERS_FJALL"),
             #[cfg(feature = "rocksdb")]
             Engine::Rocksdb => env!("OLTP_PEERS_ROCKSDB"),
         }
@@ -68,6 +73,7 @@ impl Engine {
                 )?)
             }
             Engine::Redb => Box::new(KvTpcc::new(Redb::create(folder, durability, &tpcc::KV_TABLES)?)),
+            Engine::Fjall => Box::new(KvTpcc::new(Fjall::create(folder, durability, &tpcc::KV_TABLES)?)),
             #[cfg(feature = "rocksdb")]
             Engine::Rocksdb => Box::new(KvTpcc::new(Rocks::open(folder, durability, &tpcc::KV_TABLES)?)),
         })
@@ -91,6 +97,7 @@ impl Engine {
                 layout(durability, only_reads),
             )?),
             Engine::Redb => Box::new(KvYcsb::new(Redb::create(folder, durability, &ycsb::KV_TABLES)?)),
+            Engine::Fjall => Box::new(KvYcsb::new(Fjall::create(folder, durability, &ycsb::KV_TABLES)?)),
             #[cfg(feature = "rocksdb")]
             Engine::Rocksdb => Box::new(RocksYcsb::create(folder, durability, only_reads)?),
         })

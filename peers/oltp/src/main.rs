@@ -26,7 +26,7 @@ use oltp_peers::report::{Line, rss_bytes};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// TPC-C and YCSB on SQLite, redb and RocksDB, for `corun-lab bench oltp`.
+/// TPC-C and YCSB on SQLite, redb, fjall and RocksDB, for `corun-lab bench oltp`.
 #[derive(Parser)]
 #[command(
     version,

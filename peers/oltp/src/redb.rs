@@ -1,18 +1,14 @@
 //! [`Redb`]: redb, a copy-on-write B-tree with one writer and readers on snapshots.
 //!
 //! - `none`: redb's in-memory backend, commits that need not survive ([`redb::Durability::None`]).
-//! - `async`: a file, the same commits, and a thread that makes them durable every [`WINDOW`] by an empty commit of the durable kind:
-//!   a crash loses the commits since. Corun's own window is ten times shorter; at its length redb would do little else.
+//! - `async`: a file, the same commits, and a thread that makes them durable every [`WINDOW`](crate::syncer::WINDOW) by an empty commit of
+//!   the durable kind: a crash loses the commits since.
 //! - `durable`: every commit is of the durable kind. redb cannot group them: a commit ends before the next writer begins.
 //!
 //! Tables are opened when a transaction first touches them: opening one is a search in redb's table of tables.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::Duration;
 
 use corun_workloads::engine::{Durability, TxError};
 use corun_workloads::kv::{End, KvClient, KvEngine, KvTx};
@@ -22,8 +18,8 @@ use redb::{
     WriteTransaction,
 };
 
-/// Between two durable commits of the asynchronous mode.
-pub const WINDOW: Duration = Duration::from_millis(100);
+use crate::syncer::Syncer;
+
 /// Pages kept in memory: the whole database.
 const CACHE_BYTES: usize = 8 << 30;
 /// Pairs of a transaction while loading.
@@ -36,11 +32,7 @@ pub struct Redb {
     database: Arc<Database>,
     tables: &'static [&'static str],
     durability: Durability,
-    /// Something was committed since the last durable commit.
-    dirty: Arc<AtomicBool>,
-    /// Closed before the thread is joined, which ends it.
-    stop: Option<mpsc::Sender<()>>,
-    syncer: Option<thread::JoinHandle<()>>,
+    syncer: Option<Syncer>,
 }
 
 fn failed(error: impl Into<redb::Error>) -> TxError {
@@ -69,32 +61,20 @@ impl Redb {
             transaction.open_table(definition(name)).map_err(failed)?;
         }
         transaction.commit().map_err(failed)?;
-        let mut engine = Self {
+        let syncer = (durability == Durability::Asynchronous).then(|| {
+            let database = Arc::clone(&database);
+            Syncer::start(move || {
+                if let Ok(transaction) = database.begin_write() {
+                    let _ = transaction.commit();
+                }
+            })
+        });
+        Ok(Self {
             database,
             tables,
             durability,
-            dirty: Arc::default(),
-            stop: None,
-            syncer: None,
-        };
-        if durability == Durability::Asynchronous {
-            let (stop, stopped) = mpsc::channel();
-            let (database, dirty) = (Arc::clone(&engine.database), Arc::clone(&engine.dirty));
-            engine.stop = Some(stop);
-            engine.syncer = Some(thread::spawn(move || {
-                while stopped.recv_timeout(WINDOW) == Err(RecvTimeoutError::Timeout) {
-                    // Relaxed: a commit that is seen too late waits for the next round. Nothing is written while nobody is at work.
-                    if !dirty.swap(false, Ordering::Relaxed) {
-                        continue;
-                    }
-                    // A disk that fails here fails the next transaction too, which says so.
-                    if let Ok(transaction) = database.begin_write() {
-                        let _ = transaction.commit();
-                    }
-                }
-            }));
-        }
-        Ok(engine)
+            syncer,
+        })
     }
 
     /// Begins to write with the durability of the engine's commits.
@@ -107,16 +87,6 @@ impl Redb {
             })
             .map_err(failed)?;
         Ok(transaction)
-    }
-}
-
-impl Drop for Redb {
-    fn drop(&mut self) {
-        self.stop = None;
-        if let Some(syncer) = self.syncer.take() {
-            // It does not panic; if it did, nothing is left to be done about it here.
-            let _ = syncer.join();
-        }
     }
 }
 
@@ -186,7 +156,9 @@ impl KvClient for Client<'_> {
         match end {
             Ok(End::Commit) => {
                 transaction.commit().map_err(failed)?;
-                self.engine.dirty.store(true, Ordering::Relaxed);
+                if let Some(syncer) = &self.engine.syncer {
+                    syncer.committed();
+                }
             }
             Ok(End::RollBack) | Err(_) => transaction.abort().map_err(failed)?,
         }

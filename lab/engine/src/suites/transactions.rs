@@ -1,4 +1,4 @@
-//! The `oltp` suite: TPC-C and YCSB on corun's store, beside SQLite, redb and RocksDB, and how fast the store is read back.
+//! The `oltp` suite: TPC-C and YCSB on corun's store, beside SQLite, redb, fjall and RocksDB, and how fast the store is read back.
 //!
 //! Not here: what is run ([`crate::transactions::case`]), how sides take turns ([`crate::transactions::contest`]), the rows, and the report
 //! ([`lab_core::figures`]).
@@ -53,7 +53,7 @@ pub struct OltpArgs {
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
 
-    /// Leave SQLite, redb and RocksDB out.
+    /// Leave SQLite, redb, fjall and RocksDB out.
     #[arg(long)]
     pub no_peers: bool,
 }
