@@ -107,6 +107,9 @@ fn put_type(bytes: &mut Vec<u8>, data_type: Type) {
         Type::FixedText { bytes } => (10, bytes, 0),
         Type::Bytes { max } => (11, max, 0),
         Type::FixedBytes { bytes } => (12, bytes, 0),
+        Type::F32 => (13, 0, 0),
+        Type::TimestampTz => (14, 0, 0),
+        Type::Uuid => (15, 0, 0),
     };
     bytes.push(code);
     put_number(bytes, u64::from(first));
@@ -132,6 +135,9 @@ fn read_type(reader: &mut Reader<'_>) -> Option<Type> {
         10 => Type::FixedText { bytes: first },
         11 => Type::Bytes { max: first },
         12 => Type::FixedBytes { bytes: first },
+        13 => Type::F32,
+        14 => Type::TimestampTz,
+        15 => Type::Uuid,
         _ => return None,
     })
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! integers     sign bit flipped, most significant byte first
-//! floats       sign bit flipped, or all bits if negative (NaN above all numbers, -0 below 0)
+//! floats       as f64: sign bit flipped, or all bits if negative (NaN above all numbers, -0 below 0)
 //! fixed text   its bytes
 //! text(max)    max bytes, filled up with zeros, then its length (1, 2 or 4 bytes): "a" < "a\0" < "ab"
 //! nullable     one byte before: 0 for NULL (then zeros), 1 for a value
@@ -176,6 +176,8 @@ fn one_word(parts: &[Part]) -> Option<Vec<Piece>> {
 fn part_bytes(column: &ColumnDef) -> usize {
     let length = match column.data_type {
         Type::Text { max } | Type::Bytes { max } => max as usize + length_bytes(max),
+        // Bounds are f64, which f32 would round.
+        Type::F32 => 8,
         other => other.fixed_bytes().expect("the other types are fixed"),
     };
     length + usize::from(column.nullable)
@@ -504,6 +506,14 @@ pub(crate) fn previous(mut words: Words) -> Option<Words> {
     None
 }
 
+/// The number of a bound, if it is one.
+fn number(bound: &Bound<Value<'_>>) -> Option<i128> {
+    match bound {
+        Bound::Included(value) | Bound::Excluded(value) => value.number(),
+        Bound::Unbounded => None,
+    }
+}
+
 fn push_integer(writer: &mut impl Sink, data_type: Type, value: i64) {
     let flipped = (value as u64) ^ (1 << 63);
     match data_type {
@@ -520,8 +530,8 @@ impl Part {
         match value {
             Value::Null => true,
             Value::Bool(_) => self.data_type == Type::Bool,
-            Value::Int(_) => self.data_type.is_integer(),
-            Value::Float(_) => self.data_type == Type::F64,
+            Value::Int(_) | Value::Decimal(_) => self.data_type.number_range().is_some(),
+            Value::Float(_) => self.data_type.is_float(),
             Value::Text(_) => self.data_type.is_text(),
             Value::Bytes(_) => self.data_type.is_bytes(),
         }
@@ -531,29 +541,29 @@ impl Part {
     fn holds(&self, value: &Value<'_>) -> bool {
         match value {
             Value::Null => self.nullable,
-            Value::Int(value) => self
-                .data_type
-                .integer_range()
-                .is_some_and(|(least, most)| (least..=most).contains(value)),
+            Value::Int(_) | Value::Decimal(_) => {
+                let range = self.data_type.number_range();
+                let within = |((least, most), value)| (least..=most).contains(&value);
+                range.zip(value.number()).is_some_and(within)
+            }
             Value::Text(text) => text.len() <= self.data_type.bytes_max(),
-            Value::Bytes(bytes) => match self.data_type {
-                Type::FixedBytes { bytes: exactly } => bytes.len() == exactly as usize,
-                other => bytes.len() <= other.bytes_max(),
+            Value::Bytes(bytes) => match self.data_type.exact_bytes() {
+                Some(exactly) => bytes.len() == exactly,
+                None => bytes.len() <= self.data_type.bytes_max(),
             },
-            Value::Bool(_) | Value::Float(_) => true,
+            Value::Float(value) => {
+                self.data_type == Type::F64 || f64::from(*value as f32).to_bits() == value.to_bits()
+            }
+            Value::Bool(_) => true,
         }
     }
 
     /// The same lower bound in values the column can hold. None if no field is above it.
     fn above<'v>(&self, low: Bound<Value<'v>>) -> Option<Bound<Value<'v>>> {
-        if let (
-            Bound::Included(Value::Int(value)) | Bound::Excluded(Value::Int(value)),
-            Some((least, most)),
-        ) = (&low, self.data_type.integer_range())
-        {
+        if let (Some(value), Some((least, most))) = (number(&low), self.data_type.number_range()) {
             return match value {
-                value if value < &least => Some(Bound::Unbounded),
-                value if value > &most => None,
+                value if value < least => Some(Bound::Unbounded),
+                value if value > most => None,
                 _ => Some(low),
             };
         }
@@ -567,14 +577,10 @@ impl Part {
 
     /// The same upper bound in values the column can hold. None if no field is below it.
     fn below<'v>(&self, high: Bound<Value<'v>>) -> Option<Bound<Value<'v>>> {
-        if let (
-            Bound::Included(Value::Int(value)) | Bound::Excluded(Value::Int(value)),
-            Some((least, most)),
-        ) = (&high, self.data_type.integer_range())
-        {
+        if let (Some(value), Some((least, most))) = (number(&high), self.data_type.number_range()) {
             return match value {
-                value if value > &most => Some(Bound::Unbounded),
-                value if value < &least => None,
+                value if value > most => Some(Bound::Unbounded),
+                value if value < least => None,
                 _ => Some(high),
             };
         }
@@ -594,8 +600,8 @@ impl Part {
     }
 
     fn shorter(&self, value: &Value<'_>) -> bool {
-        match (value, self.data_type) {
-            (Value::Bytes(bytes), Type::FixedBytes { bytes: exactly }) => bytes.len() < exactly as usize,
+        match (value, self.data_type.exact_bytes()) {
+            (Value::Bytes(bytes), Some(exactly)) => bytes.len() < exactly,
             _ => false,
         }
     }
@@ -614,7 +620,15 @@ impl Part {
         match value {
             Value::Null => to.null(width),
             Value::Bool(value) => to.push(&[u8::from(value)]),
-            Value::Int(value) => push_integer(to, self.data_type, value),
+            Value::Int(value) if self.data_type.is_integer() => push_integer(to, self.data_type, value),
+            Value::Int(_) | Value::Decimal(_) => {
+                let value = value.number().expect("it is one of both");
+                match self.data_type.is_wide() {
+                    true => to.push(&(value as u128 ^ (1 << 127)).to_be_bytes()),
+                    // A value that the column accepts fits.
+                    false => push_integer(to, self.data_type, value as i64),
+                }
+            }
             Value::Float(value) => {
                 let bits = value.to_bits();
                 let negative = bits >> 63 != 0;

@@ -282,7 +282,7 @@ impl<'a> RowRef<'a> {
         bit != NEVER && self.bytes[bit as usize / 8] & (1 << (bit % 8)) != 0
     }
 
-    /// A field of an integer type, a decimal (unscaled), a date or a timestamp; 0 if NULL.
+    /// A field of an integer type, a decimal of at most 18 digits (unscaled), a date or a timestamp; 0 if NULL.
     ///
     /// # Panics
     /// If there is no such column, or it holds something else.
@@ -298,6 +298,22 @@ impl<'a> RowRef<'a> {
         }
     }
 
+    /// A field as [`RowRef::int`] reads it, or a longer decimal; 0 if NULL.
+    ///
+    /// # Panics
+    /// If there is no such column, or it holds something else.
+    #[inline]
+    pub fn decimal(self, column: impl RowIndex) -> i128 {
+        let column = self.position(column);
+        let field = self.field(column, "number", |field| {
+            field.is_integer || field.data_type.is_wide()
+        });
+        match field.is_integer {
+            true => self.int(column).into(),
+            false => i128::from_le_bytes(array(self.bytes, field.at as usize)),
+        }
+    }
+
     /// A field of [`Type::Bool`]; false if NULL.
     ///
     /// # Panics
@@ -308,14 +324,19 @@ impl<'a> RowRef<'a> {
         self.raw(column)[0] != 0
     }
 
-    /// A field of [`Type::F64`]; 0 if NULL.
+    /// A field of [`Type::F64`] or [`Type::F32`]; 0 if NULL.
     ///
     /// # Panics
     /// If there is no such column, or it holds something else.
     pub fn float(self, column: impl RowIndex) -> f64 {
         let column = self.position(column);
-        self.field(column, "f64", |field| field.data_type == Type::F64);
-        f64::from_le_bytes(array(self.raw(column), 0))
+        match self
+            .field(column, "float", |field| field.data_type.is_float())
+            .width
+        {
+            4 => f32::from_le_bytes(array(self.raw(column), 0)).into(),
+            _ => f64::from_le_bytes(array(self.raw(column), 0)),
+        }
     }
 
     /// A field of a text type; empty (or blanks) if NULL.
@@ -352,7 +373,8 @@ impl<'a> RowRef<'a> {
         }
         match self.data_type(column) {
             Type::Bool => Value::Bool(self.boolean(column)),
-            Type::F64 => Value::Float(self.float(column)),
+            other if other.is_float() => Value::Float(self.float(column)),
+            other if other.is_wide() => Value::Decimal(self.decimal(column)),
             other if other.is_text() => Value::Text(self.text(column)),
             other if other.is_bytes() => Value::Bytes(self.bytes(column)),
             _ => Value::Int(self.int(column)),
@@ -397,9 +419,9 @@ impl<'a> RowRef<'a> {
         }
         let value = self.value(column);
         T::of(value).ok_or_else(|| match value {
-            Value::Int(value) => RowError::ReadRange {
+            Value::Int(_) | Value::Decimal(_) => RowError::ReadRange {
                 column: name(),
-                value,
+                value: value.number().expect("it is one of both"),
                 asked,
             },
             _ => RowError::IsNull {

@@ -5,7 +5,7 @@
 //!
 //! What it is not: the layout of rows, which [`crate::row`] derives.
 
-use crate::value::Type;
+use crate::value::{DIGITS_MAX, Type};
 
 /// Most columns of a table.
 pub const COLUMNS_MAX: usize = 1024;
@@ -118,7 +118,7 @@ pub enum SchemaError {
     },
     /// A decimal of no or of too many digits.
     #[error(
-        "table {table:?}, column {column:?}: a decimal has 1 to 18 digits, at most all of them after the point"
+        "table {table:?}, column {column:?}: a decimal has 1 to 38 digits, at most all of them after the point"
     )]
     Decimal {
         /// The table.
@@ -126,14 +126,14 @@ pub enum SchemaError {
         /// The column.
         column: String,
     },
-    /// Rows longer than can be kept.
+    /// Rows longer than can be kept, even with empty texts.
     #[error(
-        "table {table:?}: a row takes up to {bytes} bytes, the most is {ROW_BYTES_MAX}; declare shorter columns"
+        "table {table:?}: a row takes at least {bytes} bytes, the most is {ROW_BYTES_MAX}; declare shorter columns"
     )]
     LongRow {
         /// The table.
         table: String,
-        /// Bytes of its longest row.
+        /// Bytes of its shortest row.
         bytes: usize,
     },
 }
@@ -307,7 +307,7 @@ impl TableDef {
                 });
             }
             if let Type::Decimal { precision, scale } = column.data_type
-                && !((1..=18).contains(&precision) && scale <= precision)
+                && !((1..=DIGITS_MAX).contains(&precision) && scale <= precision)
             {
                 return Err(SchemaError::Decimal {
                     table: table(),
@@ -318,7 +318,7 @@ impl TableDef {
         let bytes = self
             .columns
             .iter()
-            .map(|column| column.data_type.bytes_max() + 5)
+            .map(|column| column.data_type.fixed_bytes().unwrap_or(0) + 5)
             .sum();
         if bytes > ROW_BYTES_MAX {
             return Err(SchemaError::LongRow {

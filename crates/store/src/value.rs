@@ -6,6 +6,12 @@
 use std::fmt;
 
 use crate::row::RowError;
+use crate::schema::ROW_BYTES_MAX;
+
+/// Most digits of a decimal.
+pub(crate) const DIGITS_MAX: u8 = 38;
+/// Most digits of one that is kept as an `i64`.
+const LONG_DIGITS: u8 = 18;
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,19 +26,25 @@ pub enum Type {
     I32,
     /// 64-bit integer with sign.
     I64,
+    /// 32-bit floating-point number.
+    F32,
     /// 64-bit floating-point number.
     F64,
-    /// Exact decimal, kept as an integer of `precision` digits of which `scale` stand after the point.
+    /// Exact decimal, kept as an integer of `precision` digits of which `scale` stand after the point: in 8 bytes up to 18 digits, in 16 beyond.
     Decimal {
-        /// Digits, 1 to 18.
+        /// Digits, 1 to 38.
         precision: u8,
         /// Digits after the point, at most `precision`.
         scale: u8,
     },
     /// Days since 1970-01-01.
     Date,
-    /// Microseconds since 1970-01-01 00:00 UTC.
+    /// Microseconds since 1970-01-01 00:00, of a clock that says no time zone.
     Timestamp,
+    /// Microseconds since 1970-01-01 00:00 UTC: a moment.
+    TimestampTz,
+    /// 16 bytes, which are a UUID.
+    Uuid,
     /// Text of at most `max` bytes of UTF-8, kept with its length.
     Text {
         /// Bytes.
@@ -56,13 +68,25 @@ pub enum Type {
 }
 
 impl Type {
+    /// Text as long as a row has room for.
+    pub const TEXT: Type = Type::Text {
+        max: ROW_BYTES_MAX as u32,
+    };
+
+    /// Bytes, as many as a row has room for.
+    pub const BYTES: Type = Type::Bytes {
+        max: ROW_BYTES_MAX as u32,
+    };
+
     /// Bytes a field takes in every row, or none for those kept with their length.
     pub fn fixed_bytes(self) -> Option<usize> {
         Some(match self {
             Type::Bool | Type::I8 => 1,
             Type::I16 => 2,
-            Type::I32 | Type::Date => 4,
-            Type::I64 | Type::F64 | Type::Decimal { .. } | Type::Timestamp => 8,
+            Type::I32 | Type::F32 | Type::Date => 4,
+            Type::Decimal { .. } if self.is_wide() => 16,
+            Type::I64 | Type::F64 | Type::Decimal { .. } | Type::Timestamp | Type::TimestampTz => 8,
+            Type::Uuid => 16,
             Type::FixedText { bytes } | Type::FixedBytes { bytes } => bytes as usize,
             Type::Text { .. } | Type::Bytes { .. } => return None,
         })
@@ -78,16 +102,27 @@ impl Type {
 
     /// Whether fields are [`Value::Int`].
     pub fn is_integer(self) -> bool {
-        matches!(
-            self,
+        match self {
             Type::I8
-                | Type::I16
-                | Type::I32
-                | Type::I64
-                | Type::Decimal { .. }
-                | Type::Date
-                | Type::Timestamp
-        )
+            | Type::I16
+            | Type::I32
+            | Type::I64
+            | Type::Date
+            | Type::Timestamp
+            | Type::TimestampTz => true,
+            Type::Decimal { .. } => !self.is_wide(),
+            _ => false,
+        }
+    }
+
+    /// Whether fields are [`Value::Decimal`]: of decimals of more than 18 digits.
+    pub fn is_wide(self) -> bool {
+        matches!(self, Type::Decimal { precision, .. } if precision > LONG_DIGITS)
+    }
+
+    /// Whether fields are [`Value::Float`].
+    pub fn is_float(self) -> bool {
+        matches!(self, Type::F32 | Type::F64)
     }
 
     /// Whether fields are [`Value::Text`].
@@ -97,7 +132,7 @@ impl Type {
 
     /// Whether fields are [`Value::Bytes`].
     pub fn is_bytes(self) -> bool {
-        matches!(self, Type::Bytes { .. } | Type::FixedBytes { .. })
+        matches!(self, Type::Bytes { .. } | Type::FixedBytes { .. } | Type::Uuid)
     }
 
     /// Smallest and largest integer it takes; of types that hold no integers, none.
@@ -106,13 +141,34 @@ impl Type {
             Type::I8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
             Type::I16 => (i64::from(i16::MIN), i64::from(i16::MAX)),
             Type::I32 | Type::Date => (i64::from(i32::MIN), i64::from(i32::MAX)),
-            Type::I64 | Type::Timestamp => (i64::MIN, i64::MAX),
-            Type::Decimal { precision, .. } => {
-                let most = 10_i64.pow(u32::from(precision.min(18))) - 1;
+            Type::I64 | Type::Timestamp | Type::TimestampTz => (i64::MIN, i64::MAX),
+            Type::Decimal { precision, .. } if precision <= LONG_DIGITS => {
+                let most = 10_i64.pow(u32::from(precision)) - 1;
                 (-most, most)
             }
             _ => return None,
         })
+    }
+
+    /// The same of integers and all decimals.
+    pub(crate) fn number_range(self) -> Option<(i128, i128)> {
+        match self {
+            Type::Decimal { precision, .. } if self.is_wide() => {
+                let most = 10_i128.pow(u32::from(precision.min(DIGITS_MAX))) - 1;
+                Some((-most, most))
+            }
+            _ => self
+                .integer_range()
+                .map(|(least, most)| (least.into(), most.into())),
+        }
+    }
+
+    /// Bytes that a field has exactly, if it is one of bytes and they are fixed.
+    pub(crate) fn exact_bytes(self) -> Option<usize> {
+        match self {
+            Type::FixedBytes { .. } | Type::Uuid => self.fixed_bytes(),
+            _ => None,
+        }
     }
 }
 
@@ -124,10 +180,13 @@ impl fmt::Display for Type {
             Type::I16 => f.write_str("i16"),
             Type::I32 => f.write_str("i32"),
             Type::I64 => f.write_str("i64"),
+            Type::F32 => f.write_str("f32"),
             Type::F64 => f.write_str("f64"),
             Type::Decimal { precision, scale } => write!(f, "decimal({precision}, {scale})"),
             Type::Date => f.write_str("date"),
             Type::Timestamp => f.write_str("timestamp"),
+            Type::TimestampTz => f.write_str("timestamp with time zone"),
+            Type::Uuid => f.write_str("uuid"),
             Type::Text { max } => write!(f, "text({max})"),
             Type::FixedText { bytes } => write!(f, "fixed text({bytes})"),
             Type::Bytes { max } => write!(f, "bytes({max})"),
@@ -157,14 +216,27 @@ pub enum Value<'a> {
     Null,
     /// Of [`Type::Bool`].
     Bool(bool),
-    /// Of the integer types, of decimals (unscaled), dates and timestamps.
+    /// Of the integer types, of decimals of at most 18 digits (unscaled), dates and timestamps.
     Int(i64),
-    /// Of [`Type::F64`].
+    /// Of longer decimals, unscaled. Columns of these take [`Value::Int`], too.
+    Decimal(i128),
+    /// Of [`Type::F64`] and [`Type::F32`].
     Float(f64),
     /// Of the text types.
     Text(&'a str),
     /// Of the byte types.
     Bytes(&'a [u8]),
+}
+
+impl Value<'_> {
+    /// An integer or decimal.
+    pub(crate) fn number(&self) -> Option<i128> {
+        match *self {
+            Value::Int(value) => Some(value.into()),
+            Value::Decimal(value) => Some(value),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Value<'_> {
@@ -173,6 +245,7 @@ impl fmt::Display for Value<'_> {
             Value::Null => f.write_str("NULL"),
             Value::Bool(value) => write!(f, "{value}"),
             Value::Int(value) => write!(f, "{value}"),
+            Value::Decimal(value) => write!(f, "{value}"),
             Value::Float(value) => write!(f, "{value}"),
             Value::Text(value) => write!(f, "'{value}'"),
             Value::Bytes(value) => {
@@ -212,6 +285,12 @@ macro_rules! try_from_integer {
     )*};
 }
 try_from_integer!(u64, usize);
+
+impl From<i128> for Value<'_> {
+    fn from(value: i128) -> Self {
+        Value::Decimal(value)
+    }
+}
 
 impl From<bool> for Value<'_> {
     fn from(value: bool) -> Self {

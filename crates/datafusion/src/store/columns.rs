@@ -6,8 +6,8 @@
 use super::types::arrow_type;
 use arrow::array::{
     ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, FixedSizeBinaryBuilder,
-    Float64Builder, Int8Builder, Int16Builder, Int32Builder, Int64Builder, RecordBatch, RecordBatchOptions,
-    StringViewBuilder, TimestampMicrosecondBuilder,
+    Float32Builder, Float64Builder, Int8Builder, Int16Builder, Int32Builder, Int64Builder, RecordBatch,
+    RecordBatchOptions, StringViewBuilder, TimestampMicrosecondBuilder,
 };
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
@@ -23,6 +23,7 @@ enum Builder {
     I16(Int16Builder),
     I32(Int32Builder),
     I64(Int64Builder),
+    F32(Float32Builder),
     F64(Float64Builder),
     Decimal(Decimal128Builder),
     Date(Date32Builder),
@@ -41,12 +42,16 @@ impl Builder {
             Type::I16 => Builder::I16(Int16Builder::with_capacity(rows)),
             Type::I32 => Builder::I32(Int32Builder::with_capacity(rows)),
             Type::I64 => Builder::I64(Int64Builder::with_capacity(rows)),
+            Type::F32 => Builder::F32(Float32Builder::with_capacity(rows)),
             Type::F64 => Builder::F64(Float64Builder::with_capacity(rows)),
             Type::Decimal { .. } => {
                 Builder::Decimal(Decimal128Builder::with_capacity(rows).with_data_type(arrow_type(data_type)))
             }
             Type::Date => Builder::Date(Date32Builder::with_capacity(rows)),
-            Type::Timestamp => Builder::Timestamp(TimestampMicrosecondBuilder::with_capacity(rows)),
+            Type::Timestamp | Type::TimestampTz => Builder::Timestamp(
+                TimestampMicrosecondBuilder::with_capacity(rows).with_data_type(arrow_type(data_type)),
+            ),
+            Type::Uuid => Builder::FixedBytes(FixedSizeBinaryBuilder::with_capacity(rows, 16)),
             Type::Text { .. } => Builder::Text(StringViewBuilder::with_capacity(rows)),
             Type::FixedText { .. } => Builder::FixedText(StringViewBuilder::with_capacity(rows)),
             Type::Bytes { .. } => Builder::Bytes(BinaryBuilder::with_capacity(rows, rows * 16)),
@@ -75,8 +80,9 @@ impl Builder {
             Builder::I16(builder) => append!(builder, row => row.int(column) as i16),
             Builder::I32(builder) => append!(builder, row => row.int(column) as i32),
             Builder::I64(builder) => append!(builder, row => row.int(column)),
+            Builder::F32(builder) => append!(builder, row => row.float(column) as f32),
             Builder::F64(builder) => append!(builder, row => row.float(column)),
-            Builder::Decimal(builder) => append!(builder, row => i128::from(row.int(column))),
+            Builder::Decimal(builder) => append!(builder, row => row.decimal(column)),
             Builder::Date(builder) => append!(builder, row => row.int(column) as i32),
             Builder::Timestamp(builder) => append!(builder, row => row.int(column)),
             Builder::Text(builder) => append!(builder, row => row.text(column)),
@@ -102,6 +108,7 @@ impl Builder {
             Builder::I16(mut builder) => Arc::new(builder.finish()),
             Builder::I32(mut builder) => Arc::new(builder.finish()),
             Builder::I64(mut builder) => Arc::new(builder.finish()),
+            Builder::F32(mut builder) => Arc::new(builder.finish()),
             Builder::F64(mut builder) => Arc::new(builder.finish()),
             Builder::Decimal(mut builder) => Arc::new(builder.finish()),
             Builder::Date(mut builder) => Arc::new(builder.finish()),

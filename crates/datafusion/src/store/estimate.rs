@@ -58,14 +58,13 @@ fn part(first: Value<'_>, value: Value<'_>, last: Value<'_>, data_type: Type) ->
     let shared = shared_bytes(first, last);
     let place = |value: Value<'_>| match value {
         Value::Int(value) => Some(value as f64),
+        Value::Decimal(value) => Some(value as f64),
         Value::Float(value) => Some(value),
         Value::Text(text) => Some(leading(text.as_bytes(), shared)),
         Value::Bytes(bytes) => Some(leading(bytes, shared)),
         Value::Null => match data_type {
             // NULLs come first; texts begin at 0 anyway.
-            Type::Text { .. } | Type::FixedText { .. } | Type::Bytes { .. } | Type::FixedBytes { .. } => {
-                Some(0.0)
-            }
+            of if of.is_text() || of.is_bytes() => Some(0.0),
             _ => None,
         },
         Value::Bool(_) => None,

@@ -48,6 +48,7 @@ pub fn is_loadable(from: &DataType, to: Type) -> bool {
     match to {
         Type::Bool => matches!(from, D::Boolean),
         Type::I8 | Type::I16 | Type::I32 | Type::I64 => from.is_integer(),
+        Type::F32 => matches!(from, D::Float16 | D::Float32),
         Type::F64 => from.is_floating(),
         Type::Decimal { scale, .. } => match from {
             D::Decimal32(_, digits) | D::Decimal64(_, digits) | D::Decimal128(_, digits) => {
@@ -60,8 +61,10 @@ pub fn is_loadable(from: &DataType, to: Type) -> bool {
             D::Timestamp(_, zone) => zone.as_deref().is_none_or(is_utc),
             _ => false,
         },
+        // A zone says how a moment is shown, and no other moment.
+        Type::TimestampTz => matches!(from, D::Timestamp(_, Some(_))),
         Type::Text { .. } | Type::FixedText { .. } => matches!(from, D::Utf8 | D::LargeUtf8 | D::Utf8View),
-        Type::Bytes { .. } | Type::FixedBytes { .. } => {
+        Type::Bytes { .. } | Type::FixedBytes { .. } | Type::Uuid => {
             matches!(
                 from,
                 D::Binary | D::LargeBinary | D::BinaryView | D::FixedSizeBinary(_)
@@ -96,7 +99,7 @@ impl Fields {
             Type::I8 | Type::I16 | Type::I32 | Type::I64 => {
                 Fields::Ints(cast(&DataType::Int64)?.as_primitive().clone())
             }
-            Type::F64 => Fields::Floats(cast(&DataType::Float64)?.as_primitive().clone()),
+            Type::F32 | Type::F64 => Fields::Floats(cast(&DataType::Float64)?.as_primitive().clone()),
             Type::Decimal { scale, .. } => Fields::Decimals(
                 cast(&DataType::Decimal128(38, scale as i8))?
                     .as_primitive()
@@ -111,7 +114,7 @@ impl Fields {
                         .clone(),
                 )
             }
-            Type::Timestamp => match array.data_type() {
+            Type::Timestamp | Type::TimestampTz => match array.data_type() {
                 DataType::Timestamp(TimeUnit::Nanosecond, _) => {
                     Fields::Nanos(cast(&DataType::Int64)?.as_primitive().clone())
                 }
@@ -128,7 +131,7 @@ impl Fields {
             Type::Text { .. } | Type::FixedText { .. } => {
                 Fields::Texts(cast(&DataType::Utf8)?.as_string().clone())
             }
-            Type::Bytes { .. } | Type::FixedBytes { .. } => {
+            Type::Bytes { .. } | Type::FixedBytes { .. } | Type::Uuid => {
                 Fields::Bytes(cast(&DataType::Binary)?.as_binary().clone())
             }
         })
@@ -153,13 +156,7 @@ impl Fields {
                 Value::Int(nanos / NANOS)
             }
             Fields::Floats(array) if array.is_valid(row) => Value::Float(array.value(row)),
-            Fields::Decimals(array) if array.is_valid(row) => {
-                let value = array.value(row);
-                Value::Int(
-                    i64::try_from(value)
-                        .map_err(|_| format!("a decimal of {value} units has too many digits"))?,
-                )
-            }
+            Fields::Decimals(array) if array.is_valid(row) => Value::Decimal(array.value(row)),
             Fields::Texts(array) if array.is_valid(row) => Value::Text(array.value(row)),
             Fields::Bytes(array) if array.is_valid(row) => Value::Bytes(array.value(row)),
             _ => Value::Null,

@@ -7,7 +7,7 @@
 //! A failure undoes the transaction it happened in; rows of those before stay, and the error says how many these are. What it
 //! is not: one transaction. Others see rows arrive.
 
-use super::fields::{Fields, is_loadable, is_utc};
+use super::fields::{Fields, is_loadable};
 use crate::EngineError;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
@@ -141,7 +141,7 @@ pub fn table_definition(table: &str, schema: &Schema, options: &LoadOptions) -> 
                     field.name(),
                     field.data_type()
                 ),
-                "cast it in the source: to a smaller integer, a decimal of at most 18 digits, a date, a timestamp or a text",
+                "cast it in the source: to a smaller integer, a decimal of at most 38 digits, a date, a timestamp or a text",
             ));
         };
         definition = match field.is_nullable() && !in_key {
@@ -162,9 +162,10 @@ fn store_type(data_type: &DataType, text_max: u32) -> Option<Type> {
         D::Int16 | D::UInt8 => Type::I16,
         D::Int32 | D::UInt16 => Type::I32,
         D::Int64 | D::UInt32 => Type::I64,
-        D::Float16 | D::Float32 | D::Float64 => Type::F64,
+        D::Float16 | D::Float32 => Type::F32,
+        D::Float64 => Type::F64,
         D::Decimal32(precision, scale) | D::Decimal64(precision, scale) | D::Decimal128(precision, scale)
-            if *precision <= 18 && *scale >= 0 =>
+            if *scale >= 0 =>
         {
             Type::Decimal {
                 precision: *precision,
@@ -172,7 +173,8 @@ fn store_type(data_type: &DataType, text_max: u32) -> Option<Type> {
             }
         }
         D::Date32 => Type::Date,
-        D::Timestamp(_, zone) if zone.as_deref().is_none_or(is_utc) => Type::Timestamp,
+        D::Timestamp(_, None) => Type::Timestamp,
+        D::Timestamp(_, Some(_)) => Type::TimestampTz,
         D::Utf8 | D::LargeUtf8 | D::Utf8View => Type::Text { max: text_max },
         D::Binary | D::LargeBinary | D::BinaryView => Type::Bytes { max: text_max },
         D::FixedSizeBinary(bytes) => Type::FixedBytes {

@@ -130,10 +130,8 @@ fn ordering(ranges: &Ranges, table: &Table, schema: &SchemaRef, columns: &[usize
         return Vec::new();
     }
     let sorted = |column: &usize| {
-        if matches!(
-            table.layout().data_type(*column),
-            Type::F64 | Type::FixedText { .. }
-        ) {
+        let data_type = table.layout().data_type(*column);
+        if data_type.is_float() || matches!(data_type, Type::FixedText { .. }) {
             return None;
         }
         let place = columns.iter().position(|read| read == column)?;

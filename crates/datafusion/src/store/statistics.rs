@@ -49,7 +49,7 @@ pub fn statistics(
 /// Sets the smallest and the largest value from the ends of an index that begins with the column.
 fn find_bounds(statistics: &mut ColumnStatistics, index: &Index, moment: &Snapshot, data_type: Type) {
     // An index orders these otherwise than SQL.
-    if matches!(data_type, Type::F64 | Type::FixedText { .. }) {
+    if data_type.is_float() || matches!(data_type, Type::FixedText { .. }) {
         return;
     }
     let end = |range, direction| -> Option<ScalarValue> {

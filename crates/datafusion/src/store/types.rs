@@ -2,17 +2,20 @@
 //!
 //! | store | SQL |
 //! |---|---|
-//! | `Bool`, `I8` .. `I64`, `F64` | `Boolean`, `Int8` .. `Int64`, `Float64` |
+//! | `Bool`, `I8` .. `I64`, `F32`, `F64` | `Boolean`, `Int8` .. `Int64`, `Float32`, `Float64` |
 //! | `Decimal` | `Decimal128` of the same digits |
-//! | `Date`, `Timestamp` | `Date32`, `Timestamp` in microseconds without a zone |
+//! | `Date`, `Timestamp`, `TimestampTz` | `Date32`, `Timestamp` in microseconds without a zone, and in that of UTC |
 //! | `Text` | `Utf8View`, as texts of Parquet files |
 //! | `FixedText` | `Utf8View` without the blanks it is filled up with, so that it equals what was stored |
-//! | `Bytes`, `FixedBytes` | `Binary`, `FixedSizeBinary` |
+//! | `Bytes`, `FixedBytes`, `Uuid` | `Binary`, `FixedSizeBinary` |
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use corun_store::{TableDef, Type, Value};
 use datafusion::common::ScalarValue;
 use std::sync::Arc;
+
+/// The zone of moments.
+pub const UTC: &str = "UTC";
 
 /// A column's type in SQL.
 pub fn arrow_type(data_type: Type) -> DataType {
@@ -22,12 +25,15 @@ pub fn arrow_type(data_type: Type) -> DataType {
         Type::I16 => DataType::Int16,
         Type::I32 => DataType::Int32,
         Type::I64 => DataType::Int64,
+        Type::F32 => DataType::Float32,
         Type::F64 => DataType::Float64,
         Type::Decimal { precision, scale } => DataType::Decimal128(precision, scale as i8),
         Type::Date => DataType::Date32,
         Type::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+        Type::TimestampTz => DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
         Type::Text { .. } | Type::FixedText { .. } => DataType::Utf8View,
         Type::Bytes { .. } => DataType::Binary,
+        Type::Uuid => DataType::FixedSizeBinary(16),
         Type::FixedBytes { bytes } => DataType::FixedSizeBinary(i32::try_from(bytes).unwrap_or(i32::MAX)),
     }
 }
@@ -52,12 +58,19 @@ pub fn scalar(value: Value<'_>, data_type: Type) -> Option<ScalarValue> {
         (Value::Int(value), Type::I64) => ScalarValue::Int64(Some(value)),
         (Value::Int(value), Type::Date) => ScalarValue::Date32(Some(value as i32)),
         (Value::Int(value), Type::Timestamp) => ScalarValue::TimestampMicrosecond(Some(value), None),
+        (Value::Int(value), Type::TimestampTz) => {
+            ScalarValue::TimestampMicrosecond(Some(value), Some(UTC.into()))
+        }
         (Value::Int(value), Type::Decimal { precision, scale }) => {
             ScalarValue::Decimal128(Some(i128::from(value)), precision, scale as i8)
         }
+        (Value::Decimal(value), Type::Decimal { precision, scale }) => {
+            ScalarValue::Decimal128(Some(value), precision, scale as i8)
+        }
+        (Value::Float(value), Type::F32) => ScalarValue::Float32(Some(value as f32)),
         (Value::Float(value), _) => ScalarValue::Float64(Some(value)),
         (Value::Text(text), _) => ScalarValue::Utf8View(Some(text.to_owned())),
-        (Value::Bytes(bytes), Type::FixedBytes { .. }) => {
+        (Value::Bytes(bytes), Type::FixedBytes { .. } | Type::Uuid) => {
             ScalarValue::FixedSizeBinary(bytes.len() as i32, Some(bytes.to_vec()))
         }
         (Value::Bytes(bytes), _) => ScalarValue::Binary(Some(bytes.to_vec())),
@@ -70,8 +83,10 @@ pub fn scalar(value: Value<'_>, data_type: Type) -> Option<ScalarValue> {
 pub enum Literal {
     /// A truth value.
     Bool(bool),
-    /// An integer, an unscaled decimal, a date or a timestamp.
+    /// An integer, an unscaled decimal of at most 18 digits, a date or a timestamp.
     Int(i64),
+    /// A longer decimal, unscaled.
+    Decimal(i128),
     /// A number that is neither NaN nor zero of the wrong sign: see [`super::conditions`].
     Float(f64),
     /// A text.
@@ -91,24 +106,30 @@ impl Literal {
             (S::Int32(Some(value)), Type::I32) => Literal::Int(i64::from(*value)),
             (S::Int64(Some(value)), Type::I64) => Literal::Int(*value),
             (S::Date32(Some(value)), Type::Date) => Literal::Int(i64::from(*value)),
-            (S::TimestampMicrosecond(Some(value), None), Type::Timestamp) => Literal::Int(*value),
+            (S::TimestampMicrosecond(Some(value), None), Type::Timestamp)
+            | (S::TimestampMicrosecond(Some(value), Some(_)), Type::TimestampTz) => Literal::Int(*value),
             (S::Decimal128(Some(value), _, digits), Type::Decimal { scale, .. })
                 if *digits == scale as i8 =>
             {
-                Literal::Int(i64::try_from(*value).ok()?)
+                match data_type.is_wide() {
+                    true => Literal::Decimal(*value),
+                    false => Literal::Int(i64::try_from(*value).ok()?),
+                }
             }
             (S::Float64(Some(value)), Type::F64) if !value.is_nan() => Literal::Float(*value),
+            (S::Float32(Some(value)), Type::F32) if !value.is_nan() => Literal::Float((*value).into()),
             (
                 S::Utf8(Some(text)) | S::Utf8View(Some(text)) | S::LargeUtf8(Some(text)),
                 Type::Text { .. } | Type::FixedText { .. },
             ) => Literal::Text(text.clone()),
             (
                 S::Binary(Some(bytes)) | S::BinaryView(Some(bytes)) | S::LargeBinary(Some(bytes)),
-                Type::Bytes { .. } | Type::FixedBytes { .. },
+                Type::Bytes { .. } | Type::FixedBytes { .. } | Type::Uuid,
             )
-            | (S::FixedSizeBinary(_, Some(bytes)), Type::Bytes { .. } | Type::FixedBytes { .. }) => {
-                Literal::Bytes(bytes.clone())
-            }
+            | (
+                S::FixedSizeBinary(_, Some(bytes)),
+                Type::Bytes { .. } | Type::FixedBytes { .. } | Type::Uuid,
+            ) => Literal::Bytes(bytes.clone()),
             _ => return None,
         })
     }
@@ -118,6 +139,7 @@ impl Literal {
         match self {
             Literal::Bool(value) => Value::Bool(*value),
             Literal::Int(value) => Value::Int(*value),
+            Literal::Decimal(value) => Value::Decimal(*value),
             Literal::Float(value) => Value::Float(*value),
             Literal::Text(text) => Value::Text(text),
             Literal::Bytes(bytes) => Value::Bytes(bytes),

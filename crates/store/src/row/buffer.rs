@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Layout, NEVER, RowError, RowIndex, RowRef};
+use crate::schema::ROW_BYTES_MAX;
 use crate::value::{Type, Value};
 
 /// A row being made. It begins with NULL where that is possible; a column without NULL must be set before the row is inserted.
@@ -136,11 +137,31 @@ impl RowBuf {
                 return Err(RowError::Range {
                     column: name(),
                     expected: data_type,
-                    value,
+                    value: value.into(),
                 });
+            }
+            Value::Int(_) | Value::Decimal(_) if data_type.number_range().is_some() => {
+                let (least, most) = data_type.number_range().expect("it was just asked");
+                let value = value.number().expect("it is one of both");
+                if !(least..=most).contains(&value) {
+                    return Err(RowError::Range {
+                        column: name(),
+                        expected: data_type,
+                        value,
+                    });
+                }
+                // Little-endian: a narrow field takes the first bytes.
+                let width = field.width as usize;
+                self.put(column, &value.to_le_bytes()[..width]);
             }
             Value::Bool(value) if data_type == Type::Bool => self.put(column, &[u8::from(value)]),
             Value::Float(value) if data_type == Type::F64 => self.put(column, &value.to_le_bytes()),
+            // Rounded, as SQL does; what is too large is refused.
+            Value::Float(value)
+                if data_type == Type::F32 && (value as f32).is_finite() == value.is_finite() =>
+            {
+                self.put(column, &(value as f32).to_le_bytes());
+            }
             Value::Text(text) if data_type.is_text() => self.put_bytes(column, text.as_bytes())?,
             Value::Bytes(bytes) if data_type.is_bytes() => self.put_bytes(column, bytes)?,
             other => return Err(self.wrong(column, other)),
@@ -162,9 +183,9 @@ impl RowBuf {
     fn put_bytes(&mut self, column: usize, bytes: &[u8]) -> Result<(), RowError> {
         let field = &self.layout.fields[column];
         let data_type = field.data_type;
-        let fits = match data_type {
-            Type::FixedBytes { bytes: exactly } => bytes.len() == exactly as usize,
-            other => bytes.len() <= other.bytes_max(),
+        let fits = match data_type.exact_bytes() {
+            Some(exactly) => bytes.len() == exactly,
+            None => bytes.len() <= data_type.bytes_max(),
         };
         if !fits {
             return Err(RowError::Length {
@@ -172,6 +193,10 @@ impl RowBuf {
                 expected: data_type,
                 bytes: bytes.len(),
             });
+        }
+        let row_bytes = self.bytes.len() + bytes.len() - self.layout.span(&self.bytes, column).1;
+        if !field.is_fixed && row_bytes > ROW_BYTES_MAX {
+            return Err(RowError::LongRow { bytes: row_bytes });
         }
         self.put(column, bytes);
         if let Type::FixedText { bytes: exactly } = data_type {

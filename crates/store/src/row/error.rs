@@ -1,5 +1,6 @@
 //! [`RowError`]: why a field could not be set or read.
 
+use crate::schema::ROW_BYTES_MAX;
 use crate::value::Type;
 
 /// Why a field could not be set or read, or a row not be inserted.
@@ -31,6 +32,12 @@ pub enum RowError {
         /// Bytes given.
         bytes: usize,
     },
+    /// A row longer than can be kept.
+    #[error("the row would take {bytes} bytes; the most is {ROW_BYTES_MAX}")]
+    LongRow {
+        /// Bytes of the row.
+        bytes: usize,
+    },
     /// A number beyond the column's.
     #[error("column {column:?} holds {expected}; {value} is out of its range")]
     Range {
@@ -39,7 +46,7 @@ pub enum RowError {
         /// Its type.
         expected: Type,
         /// What was given.
-        value: i64,
+        value: i128,
     },
     /// No such column.
     #[error("there is no column {column}; the table has {}", .columns.join(", "))]
@@ -79,7 +86,7 @@ pub enum RowError {
         /// The column.
         column: String,
         /// What it holds.
-        value: i64,
+        value: i128,
         /// The type asked for.
         asked: &'static str,
     },

@@ -24,8 +24,8 @@ use sealed::Sealed;
 ///
 /// | Rust | columns |
 /// | --- | --- |
-/// | `i8`, `i16`, `i32`, `i64`, `u8`, `u16`, `u32`, `u64` | integers, decimals (unscaled), dates, timestamps; the number must be in its range |
-/// | `f64` | [`Type::F64`] |
+/// | `i8`, `i16`, `i32`, `i64`, `i128`, `u8`, `u16`, `u32`, `u64` | integers, decimals (unscaled), dates, timestamps; the number must be in its range |
+/// | `f64` | [`Type::F64`], [`Type::F32`] |
 /// | `bool` | [`Type::Bool`] |
 /// | `&str`, `String` | texts |
 /// | `&[u8]`, `Vec<u8>` | bytes, and the bytes of texts |
@@ -41,19 +41,20 @@ macro_rules! integers {
             const NAME: &'static str = stringify!($t);
 
             fn reads(data_type: Type) -> bool {
-                data_type.is_integer()
+                data_type.number_range().is_some()
             }
 
             fn of(value: Value<'a>) -> Option<Self> {
                 match value {
                     Value::Int(value) => value.try_into().ok(),
+                    Value::Decimal(value) => value.try_into().ok(),
                     _ => None,
                 }
             }
         }
     )*};
 }
-integers!(i8, i16, i32, i64, u8, u16, u32, u64);
+integers!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
 
 macro_rules! others {
     ($($t:ty, $name:literal, $reads:expr, $($value:pat => $read:expr),+;)*) => {$(
@@ -76,7 +77,7 @@ macro_rules! others {
 }
 others! {
     bool, "bool", |of| of == Type::Bool, Value::Bool(value) => value;
-    f64, "f64", |of| of == Type::F64, Value::Float(value) => value;
+    f64, "f64", Type::is_float, Value::Float(value) => value;
     &'a str, "&str", Type::is_text, Value::Text(text) => text;
     String, "String", Type::is_text, Value::Text(text) => text.to_owned();
     &'a [u8], "&[u8]", |of| of.is_bytes() || of.is_text(), Value::Bytes(bytes) => bytes, Value::Text(text) => text.as_bytes();

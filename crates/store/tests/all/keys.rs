@@ -12,6 +12,7 @@ enum Field {
     Null,
     Bool(bool),
     Int(i64),
+    Wide(i128),
     Float(f64),
     Text(String),
     Bytes(Vec<u8>),
@@ -23,6 +24,7 @@ impl Field {
             Field::Null => Value::Null,
             Field::Bool(value) => (*value).into(),
             Field::Int(value) => (*value).into(),
+            Field::Wide(value) => (*value).into(),
             Field::Float(value) => (*value).into(),
             Field::Text(value) => value.as_str().into(),
             Field::Bytes(value) => value.as_slice().into(),
@@ -36,6 +38,9 @@ impl Field {
             (_, Field::Null) => Ordering::Greater,
             (Field::Bool(a), Field::Bool(b)) => a.cmp(b),
             (Field::Int(a), Field::Int(b)) => a.cmp(b),
+            (Field::Wide(a), Field::Wide(b)) => a.cmp(b),
+            (Field::Wide(a), Field::Int(b)) => a.cmp(&i128::from(*b)),
+            (Field::Int(a), Field::Wide(b)) => i128::from(*a).cmp(b),
             (Field::Float(a), Field::Float(b)) => a.total_cmp(b),
             (Field::Text(a), Field::Text(b)) => a.cmp(b),
             (Field::Bytes(a), Field::Bytes(b)) => a.cmp(b),
@@ -47,7 +52,7 @@ impl Field {
         matches!(self, Field::Null)
     }
 
-    /// As a column of this type keeps it: fixed text is filled up with blanks.
+    /// As a bound or a key of a column of this type is meant: fixed text is filled up with blanks.
     fn kept(self, of: Type) -> Field {
         match (self, of) {
             (Field::Text(text), Type::FixedText { bytes }) => Field::Text(format!(
@@ -57,15 +62,34 @@ impl Field {
             (other, _) => other,
         }
     }
+
+    /// As a column of this type keeps it.
+    fn stored(self, of: Type) -> Field {
+        match (self, of) {
+            (Field::Int(value), of) if of.is_wide() => Field::Wide(value.into()),
+            (Field::Wide(value), of) if !of.is_wide() => Field::Int(value as i64),
+            (Field::Float(value), Type::F32) => Field::Float((value as f32).into()),
+            (other, of) => other.kept(of),
+        }
+    }
 }
 
-const TYPES: [Type; 17] = [
+const TYPES: [Type; 22] = [
     Type::Bool,
     Type::I8,
     Type::I16,
     Type::I32,
     Type::I64,
+    Type::F32,
     Type::F64,
+    Type::Decimal {
+        precision: 19,
+        scale: 2,
+    },
+    Type::Decimal {
+        precision: 38,
+        scale: 0,
+    },
     Type::Decimal {
         precision: 3,
         scale: 1,
@@ -76,6 +100,8 @@ const TYPES: [Type; 17] = [
     },
     Type::Date,
     Type::Timestamp,
+    Type::TimestampTz,
+    Type::Uuid,
     Type::Text { max: 4 },
     Type::Text { max: 12 },
     Type::Text { max: 80 },
@@ -124,7 +150,7 @@ fn any_field(of: Type) -> BoxedStrategy<Field> {
         ]
         .boxed(),
         Type::Bool => any::<bool>().prop_map(Field::Bool).boxed(),
-        Type::F64 => prop_oneof![
+        Type::F32 | Type::F64 => prop_oneof![
             prop::sample::select(vec![
                 0.0,
                 -0.0,
@@ -134,7 +160,11 @@ fn any_field(of: Type) -> BoxedStrategy<Field> {
                 -f64::NAN,
                 f64::INFINITY,
                 f64::MIN,
-                f64::MIN_POSITIVE
+                f64::MIN_POSITIVE,
+                0.1,
+                0.1_f32.into(),
+                f32::MAX.into(),
+                1e39
             ]),
             any::<f64>()
         ]
@@ -142,6 +172,23 @@ fn any_field(of: Type) -> BoxedStrategy<Field> {
         .boxed(),
         Type::Text { .. } | Type::FixedText { .. } => {
             text.prop_map(|text| Field::Text(text.to_owned())).boxed()
+        }
+        Type::Uuid => (
+            prop::collection::vec(prop::sample::select(vec![0_u8, 1, 255]), 2),
+            prop::sample::select(vec![13_usize, 14, 15]),
+        )
+            .prop_map(|(end, zeros)| Field::Bytes([vec![7; zeros], end].concat()))
+            .boxed(),
+        Type::Decimal { .. } => {
+            let wide = [18, 19, 37, 38].map(|digits| 10_i128.pow(digits));
+            let beside = wide.map(|value| [value - 1, value, 1 - value, -value]).concat();
+            prop_oneof![
+                prop::sample::select(edges.to_vec()).prop_map(Field::Int),
+                (-5_i64..5).prop_map(Field::Int),
+                prop::sample::select(beside).prop_map(Field::Wide),
+                (-5_i128..5).prop_map(Field::Wide),
+            ]
+            .boxed()
         }
         Type::Bytes { .. } | Type::FixedBytes { .. } => {
             prop::collection::vec(prop::sample::select(vec![0_u8, 1, 32, 254, 255]), 0..6)
@@ -253,7 +300,7 @@ proptest! {
             // What a column does not take is refused, and the row is as before.
             if row.set(1, x.value()).is_ok() && row.set(2, y.value()).is_ok() {
                 transaction.insert(&table, &row).unwrap();
-                rows.push((id as i64, x.clone().kept(case.first), y.clone().kept(case.second)));
+                rows.push((id as i64, x.clone().stored(case.first), y.clone().stored(case.second)));
                 let same = |column: usize, field: &Field| match field {
                     Field::Float(value) => row.row().float(column).to_bits() == value.to_bits(),
                     other => row.row().value(column) == other.value(),

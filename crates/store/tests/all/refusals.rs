@@ -146,15 +146,15 @@ fn definitions_that_are_refused() {
                 )
                 .primary_key(&["id"])
         ),
-        "table \"u\", column \"n\": a decimal has 1 to 18 digits, at most all of them after the point"
+        "table \"u\", column \"n\": a decimal has 1 to 38 digits, at most all of them after the point"
     );
     let said = create(
         bare("u")
-            .column("n", Type::Bytes { max: 8 << 20 })
+            .column("n", Type::FixedBytes { bytes: 8 << 20 })
             .primary_key(&["id"]),
     );
     assert!(
-        said.starts_with("table \"u\": a row takes up to") && said.ends_with("declare shorter columns"),
+        said.starts_with("table \"u\": a row takes at least") && said.ends_with("declare shorter columns"),
         "{said}"
     );
     let wide = (0..=COLUMNS_MAX).fold(TableDef::new("u"), |table, at| {

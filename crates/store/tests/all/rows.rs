@@ -1,7 +1,10 @@
 //! Rows as a program sees them: columns by name, fields as Rust types, and rows that are not whole.
 
+use std::sync::Arc;
+
 use crate::refusal_support::text;
-use corun_store::{FromField, Options, RowBuf, RowError, Store, Table, TableDef, Type, Value};
+use corun_store::storage::Twin;
+use corun_store::{Direction, FromField, Options, RowBuf, RowError, Store, Table, TableDef, Type, Value};
 
 /// A store with a table that has a column of each kind, each of which may be NULL but the first two.
 fn open() -> (Store, Table) {
@@ -220,4 +223,95 @@ fn values_of_rust_types() {
     assert_eq!(Value::from(&three), Value::from(&bytes));
     assert_eq!(Value::from(0.5_f32), Value::Float(0.5));
     assert_eq!(Value::from(Some(200_u8)), Value::Int(200));
+}
+
+/// Types that SQL has beyond Rust's: they come back from rows, from indexes and from the log.
+#[test]
+fn types_of_sql() {
+    let disk = Twin::new(1);
+    let digits = "12345678901234567890123456789012345678".parse::<i128>().unwrap();
+    let (uuid, zone) = ([7_u8; 16], 1_767_225_600_000_000_i64);
+    let definition = TableDef::new("t")
+        .column("id", Type::Uuid)
+        .column(
+            "sum",
+            Type::Decimal {
+                precision: 38,
+                scale: 4,
+            },
+        )
+        .column("real", Type::F32)
+        .column("at", Type::TimestampTz)
+        .column("text", Type::TEXT)
+        .nullable("more", Type::BYTES)
+        .primary_key(&["id"])
+        .unique("by_sum", &["sum"])
+        .index("by_text", &["text"]);
+    let store = Store::open_on(Arc::new(disk.clone()), Options::default()).unwrap();
+    let table = store.create_table(definition).unwrap();
+    let long = "x".repeat(1 << 20);
+    let mut session = store.session_here().unwrap();
+    for (at, sum) in [digits, -digits, 7].into_iter().enumerate() {
+        let mut row = table.new_row();
+        row.set("id", &[at as u8; 16]).unwrap();
+        row.set("sum", sum).unwrap();
+        row.set("real", 0.1).unwrap();
+        row.set("at", zone).unwrap();
+        row.set("text", &long).unwrap();
+        session
+            .run(|transaction| transaction.insert(&table, &row))
+            .unwrap();
+    }
+    let mut row = table.new_row();
+    assert_eq!(
+        row.set("sum", 10_i128.pow(38)).unwrap_err().to_string(),
+        "column \"sum\" holds decimal(38, 4); 100000000000000000000000000000000000000 is out of its range"
+    );
+    assert_eq!(
+        row.set("real", 1e300).unwrap_err().to_string(),
+        format!("column \"real\" holds f32, not {}", 1e300)
+    );
+    assert_eq!(
+        row.set("id", &uuid[..15]).unwrap_err().to_string(),
+        "column \"id\" takes uuid, not 15 bytes"
+    );
+    row.set("text", &"x".repeat(3 << 20)).unwrap();
+    let said = row.set("more", &vec![0; 2 << 20]).unwrap_err().to_string();
+    assert!(
+        said.starts_with("the row would take 52429") && said.ends_with("; the most is 4194304"),
+        "{said}"
+    );
+    drop((session, table));
+    store.close().unwrap();
+
+    let store = Store::open_on(Arc::new(disk), Options::default()).unwrap();
+    let table = store.table("t").unwrap();
+    let snapshot = store.snapshot().unwrap();
+    let by_sum = table.index("by_sum").unwrap();
+    let found: Vec<i128> = snapshot
+        .scan(&by_sum, &by_sum.all(), Direction::Ascending)
+        .unwrap()
+        .map(|found| found.row.get("sum").unwrap())
+        .collect();
+    assert_eq!(found, [-digits, 7, digits]);
+    let found = snapshot.fetch(&by_sum, &[Value::Int(7)]).unwrap().unwrap();
+    assert_eq!(found.row.get::<&[u8]>("id").unwrap(), [2; 16]);
+    assert_eq!(found.row.get::<i64>("sum").unwrap(), 7);
+    assert_eq!(found.row.get::<f64>("real").unwrap(), f64::from(0.1_f32));
+    assert_eq!(found.row.get::<i64>("at").unwrap(), zone);
+    assert_eq!(found.row.get::<&str>("text").unwrap(), long);
+    let large = snapshot.fetch(&by_sum, &[digits.into()]).unwrap().unwrap();
+    assert_eq!(
+        large.row.get::<i64>("sum").unwrap_err().to_string(),
+        format!("column \"sum\" is {digits}, which is out of the range of i64")
+    );
+    let by_text = table.index("by_text").unwrap();
+    let range = by_text.prefix(&[Value::Text(&long)]).unwrap();
+    assert_eq!(
+        snapshot
+            .scan(&by_text, &range, Direction::Ascending)
+            .unwrap()
+            .count(),
+        3
+    );
 }

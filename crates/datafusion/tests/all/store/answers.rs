@@ -2,7 +2,7 @@
 //! helps or not.
 
 use crate::common::lines;
-use crate::store::data::{BYTES, CODES, TEXTS, definition, engine, rows, store};
+use crate::store::data::{BYTES, CODES, TEXTS, WIDE_STEP, definition, engine, rows, store};
 use corun_datafusion::{Engine, Joins};
 use corun_store::{Direction, Store};
 use proptest::prelude::*;
@@ -107,6 +107,23 @@ fn literal(column: &str, pick: usize) -> String {
             format!("cast({} as double)", floats[pick % floats.len()])
         }
         "d" => format!("cast({number}.25 as decimal(9, 2))"),
+        "r" => {
+            let floats = ["0.15", "-0.15", "0.0", "0.1", "'NaN'", "'-Infinity'"];
+            format!("cast({} as real)", floats[pick % floats.len()])
+        }
+        "w" => format!(
+            "arrow_cast('{}.{:02}', 'Decimal128(30, 2)')",
+            i128::from(number) * WIDE_STEP / 100,
+            number.unsigned_abs() * 25 % 100
+        ),
+        "tz" => format!(
+            "arrow_cast(timestamp '2020-01-01 00:00:{:02}.5', 'Timestamp(Microsecond, Some(\"UTC\"))')",
+            pick % 20
+        ),
+        "u" => format!(
+            "arrow_cast(X'{}', 'FixedSizeBinary(16)')",
+            hex(&[(pick % 7) as u8; 16])
+        ),
         "day" => format!("(date '2020-01-01' + interval '{number} days')"),
         "ts" => format!("timestamp '2020-01-01 00:00:{:02}.5'", pick % 20),
         "s" => match pick % (TEXTS.len() + 2) {
@@ -125,7 +142,7 @@ fn literal(column: &str, pick: usize) -> String {
 }
 
 const COLUMNS: &[&str] = &[
-    "id", "b", "i8", "i16", "i32", "i64", "f", "d", "day", "ts", "s", "c", "y", "z", "n",
+    "id", "b", "i8", "i16", "i32", "i64", "f", "d", "day", "ts", "s", "c", "y", "z", "n", "r", "w", "tz", "u",
 ];
 
 fn atom() -> impl Strategy<Value = String> {

@@ -1,8 +1,9 @@
 //! Rows with every type the store has, NULLs among them, and engines that show them.
 
 use arrow::array::{
-    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray, Float64Array,
-    Int8Array, Int16Array, Int32Array, Int64Array, RecordBatch, StringViewArray, TimestampMicrosecondArray,
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray, Float32Array,
+    Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, RecordBatch, StringViewArray,
+    TimestampMicrosecondArray,
 };
 use corun_datafusion::store::{LoadOptions, load};
 use corun_datafusion::{Engine, EngineOptions, Joins};
@@ -28,6 +29,8 @@ pub const FLOATS: &[f64] = &[
     f64::INFINITY,
     f64::NEG_INFINITY,
 ];
+/// What the data's long decimals are multiples of: more than 18 digits, two of them behind the point.
+pub const WIDE_STEP: i128 = 10_000_000_000_000_000_000_025;
 /// First day of the data: 2020-01-01.
 pub const DAY: i32 = 18_262;
 /// First moment of the data in microseconds.
@@ -57,6 +60,16 @@ pub fn definition(indexed: bool) -> TableDef {
         .nullable("y", Type::Bytes { max: 8 })
         .nullable("z", Type::FixedBytes { bytes: 2 })
         .column("n", Type::I32)
+        .nullable("r", Type::F32)
+        .nullable(
+            "w",
+            Type::Decimal {
+                precision: 30,
+                scale: 2,
+            },
+        )
+        .nullable("tz", Type::TimestampTz)
+        .nullable("u", Type::Uuid)
         .primary_key(&["id"]);
     if !indexed {
         return table;
@@ -75,6 +88,10 @@ pub fn definition(indexed: bool) -> TableDef {
         .index("by_y", &["y"])
         .index("by_z", &["z"])
         .unique("by_n_id", &["n", "id"])
+        .index("by_r", &["r"])
+        .index("by_w_tz", &["w", "tz"])
+        .index("by_tz", &["tz"])
+        .index("by_u", &["u"])
 }
 
 /// Rows of [`definition`], about one NULL in ten.
@@ -184,6 +201,45 @@ pub fn rows(count: usize, seed: u8) -> RecordBatch {
             Arc::new(Int32Array::from_iter_values(
                 (0..count as i32).map(|id| id * 7 % 50),
             )),
+        ),
+        (
+            "r",
+            Arc::new(Float32Array::from_iter(
+                many(FLOATS.len())
+                    .into_iter()
+                    .map(|value| value.map(|at| (FLOATS[at] * 0.1) as f32)),
+            )),
+        ),
+        (
+            "w",
+            Arc::new(
+                Decimal128Array::from_iter(
+                    ints(many(40)).map(|value| value.map(|value| i128::from(value) * WIDE_STEP)),
+                )
+                .with_precision_and_scale(30, 2)
+                .unwrap(),
+            ),
+        ),
+        (
+            "tz",
+            Arc::new(
+                TimestampMicrosecondArray::from_iter(
+                    ints(many(40)).map(|value| value.map(|value| MOMENT + value * 500_000)),
+                )
+                .with_timezone("UTC"),
+            ),
+        ),
+        (
+            "u",
+            Arc::new(
+                FixedSizeBinaryArray::try_from_sparse_iter_with_size(
+                    many(6)
+                        .into_iter()
+                        .map(|value| value.map(|value| [value as u8; 16])),
+                    16,
+                )
+                .unwrap(),
+            ),
         ),
     ];
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| {
