@@ -9,6 +9,7 @@ use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::reply;
 use crate::core::reply::change::Change;
 use crate::core::reply::filter::AfterReply;
+use crate::core::server::connect::TLS_FAILED;
 use crate::core::server::transport::Opened;
 use crate::core::server::{Deadline, server_and_client};
 use crate::understand::Pins;
@@ -40,7 +41,7 @@ impl<R: Reactor> EventLoop<R> {
             Err(error) => self.server_failed(
                 reactor,
                 index,
-                Refusal::new(code::CANNOT_CONNECT, "TLS with the server failed").detail(error.to_string()),
+                Refusal::new(code::CANNOT_CONNECT, TLS_FAILED).detail(error.to_string()),
             ),
         }
         self.plain = plain;

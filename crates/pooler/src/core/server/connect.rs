@@ -48,6 +48,9 @@ fn no_postgresql() -> Refusal {
 /// The server does not respond.
 pub(in crate::core) const CONNECT_TIMEOUT: &str = "server_connect_timeout";
 
+/// The server is there, and it has no TLS that the configuration takes.
+pub(in crate::core) const TLS_FAILED: &str = "TLS with the server failed";
+
 /// The server is there, and it does not let the pooler in.
 const LOGIN_FAILED: &str = "login failed";
 /// The same, to clients.
@@ -380,8 +383,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = &self.files.tls_client else {
             return self.log_in(reactor, index);
         };
-        let failed =
-            |detail: String| Refusal::new(code::CANNOT_CONNECT, "TLS with the server failed").detail(detail);
+        let failed = |detail: String| Refusal::new(code::CANNOT_CONNECT, TLS_FAILED).detail(detail);
         match tls::negotiate::answer(bytes) {
             Ok(Some(tls::negotiate::Answer::Tls)) => match client.connect(&server.host.name) {
                 Ok(session) => {
@@ -461,8 +463,8 @@ impl<R: Reactor> EventLoop<R> {
         self.connect_failed(reactor, pool, host, refusal);
     }
 
-    /// What becomes of those that wait for a server when there is none: refused by it, they are told why; if it cannot be reached, starts
-    /// or stops, they wait for the next attempt, as they do in PgBouncer.
+    /// What becomes of those that wait for a server when there is none: refused by it, or by its certificate, they are told why; if it cannot
+    /// be reached, starts or stops, they wait for the next attempt, as they do in PgBouncer.
     fn connect_failed(&mut self, reactor: &mut R, index: usize, host: usize, refusal: Refusal) {
         let retry = self.files.config.proxy.server_login_retry;
         let Some(pool) = self.pools.get_mut(index) else {
@@ -470,7 +472,7 @@ impl<R: Reactor> EventLoop<R> {
         };
         // A wrong password is no fault of the host.
         let at_fault = !is_login_failed(&refusal);
-        let comes_back = at_fault && code::is_away(refusal.code);
+        let comes_back = at_fault && code::is_away(refusal.code) && refusal.message != TLS_FAILED;
         let retry = if comes_back { retry.max(RETRY_MIN) } else { retry };
         let what = match refusal.code {
             code::CANNOT_CONNECT if at_fault => refusal.message.clone(),

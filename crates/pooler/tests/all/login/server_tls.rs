@@ -21,7 +21,7 @@ fn server(certificate: Option<(String, String)>) -> Postgres {
     })
 }
 
-/// Whether the proxy's connection to the server has TLS, or what a client hears that cannot get one.
+/// Whether the proxy's connection to the server has TLS, or what clients hear, at once, that cannot get one.
 fn through(server: &Postgres, mode: &str, authority: Option<&str>, user: &str) -> Result<String, String> {
     let mut pooling = Pooling::new(Mode::Transaction, 2).set("server_tls_sslmode", mode);
     if let Some(authority) = authority {
@@ -33,7 +33,13 @@ fn through(server: &Postgres, mode: &str, authority: Option<&str>, user: &str) -
     let login = target.login(user);
     let mut raw = match Raw::connect(&login) {
         Ok(raw) => raw,
-        Err(_) => return Err(refusal(&login)),
+        Err(refused) => {
+            assert!(
+                refused.to_string().contains("TLS"),
+                "it was left waiting: {refused}"
+            );
+            return Err(refusal(&login));
+        }
     };
     let rows = raw.try_rows("select ssl from pg_stat_ssl where pid = pg_backend_pid()")?;
     Ok(rows[0][0].clone().unwrap_or_default())
