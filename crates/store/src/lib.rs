@@ -83,6 +83,8 @@ mod version;
 mod workers;
 mod write;
 
+pub use corun_store_derive::Row;
+
 pub use backup::{Verified, VerifiedTable, restore, verify, verify_on};
 pub use commit_handle::CommitHandle;
 pub use counts::{CheckpointDone, Recovered, Stats};
@@ -92,7 +94,7 @@ pub use index::Index;
 pub use key::{KEY_BYTES_MAX, KeyError, KeyRange};
 pub use operations::{OPERATIONS_MAX, STACK_BYTES_MIN, operation_name};
 pub use options::{Durability, OnDamage, OnProgress, Options, Progress};
-pub use row::{FromField, Layout, RowBuf, RowError, RowIndex, RowRef};
+pub use row::{FromField, Layout, Row, RowBuf, RowError, RowField, RowIndex, RowRef};
 pub use schema::{COLUMNS_MAX, ColumnDef, INDEXES_MAX, IndexDef, ROW_BYTES_MAX, SchemaError, TableDef};
 pub use session::{RUNS_MAX, Session};
 pub use slots::Rid;

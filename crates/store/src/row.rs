@@ -16,6 +16,7 @@ mod buffer;
 mod error;
 mod from_field;
 mod row_index;
+mod typed;
 
 use std::fmt;
 
@@ -23,6 +24,7 @@ pub use buffer::RowBuf;
 pub use error::RowError;
 pub use from_field::FromField;
 pub use row_index::RowIndex;
+pub use typed::{Row, RowField};
 
 use crate::schema::{ColumnDef, TableDef};
 use crate::value::{Type, Value};
@@ -429,6 +431,16 @@ impl<'a> RowRef<'a> {
                 asked,
             },
         })
+    }
+}
+
+impl RowRef<'_> {
+    /// The row as a struct.
+    ///
+    /// # Errors
+    /// As [`RowRef::get`], for each of its columns.
+    pub fn read<T: Row>(self) -> Result<T, RowError> {
+        T::read(self)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::index::{Index, IndexInner};
 use crate::lock::TableLock;
 use crate::memory::Memory;
 use crate::operations::TableOperations;
-use crate::row::{Layout, RowBuf};
+use crate::row::{Layout, Row, RowBuf, RowError};
 use crate::schema::{INDEXES_MAX, IndexDef, TableDef};
 use crate::slots::Slots;
 
@@ -216,6 +216,16 @@ impl Table {
     /// A row of it to be filled in: NULL where that is possible; the other columns must be set before it is inserted.
     pub fn new_row(&self) -> RowBuf {
         RowBuf::new(&self.0.layout)
+    }
+
+    /// A row of it from a struct: columns that the struct does not have are NULL.
+    ///
+    /// # Errors
+    /// As [`Row::write`]: of a struct that was made for another table, for example.
+    pub fn row(&self, of: &impl Row) -> Result<RowBuf, RowError> {
+        let mut row = self.new_row();
+        of.write(&mut row)?;
+        Ok(row)
     }
 
     /// An index by name.

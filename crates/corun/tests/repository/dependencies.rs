@@ -18,7 +18,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["corun-model", "corun-topology", "corun-cachesim"],
     ),
     ("corun-exec", &["corun-model"]),
-    ("corun-store", &["corun-model", "corun-exec"]),
+    ("corun-store-derive", &[]),
+    (
+        "corun-store",
+        &["corun-model", "corun-exec", "corun-store-derive"],
+    ),
     (
         "corun-datafusion",
         &[
@@ -148,6 +152,7 @@ const PUBLISHED: &[&str] = &[
     "corun-resctrl",
     "corun-net",
     "corun-exec",
+    "corun-store-derive",
     "corun-store",
     "corun-datafusion",
     "corun-distributed",
