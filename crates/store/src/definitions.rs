@@ -17,7 +17,8 @@ use crate::index::IndexInner;
 use crate::park;
 use crate::recovery;
 use crate::redo;
-use crate::schema::{IndexDef, TableDef};
+use crate::row::RowError;
+use crate::schema::{ColumnDef, IndexDef, PRIMARY, SchemaError, TableDef};
 use crate::store::{Store, StoreInner};
 use crate::table::{Table, TableInner};
 use crate::transaction::Lock;
@@ -96,12 +97,7 @@ impl Store {
             }
             catalog.next_id = catalog.next_id.max(id);
         }
-        let table = TableInner::new(
-            id,
-            definition.clone(),
-            inner.options.workers,
-            Arc::clone(&inner.memory),
-        );
+        let table = TableInner::new(id, &definition, inner.options.workers, Arc::clone(&inner.memory));
         let ts = inner.append_definition(&redo::create_table(id, &definition))?;
         for index in &definition.indexes {
             let positions = definition.positions(index)?;
@@ -152,6 +148,54 @@ impl Store {
         })
     }
 
+    /// Adds a column behind the others. No row is written again: those there are have the column's default, or NULL, until they are updated.
+    /// Waits for transactions that use the table, and they wait for it.
+    ///
+    /// Rows that were begun before ([`Table::new_row`]) can still be set and inserted; positions of columns stay as they are.
+    ///
+    /// ```
+    /// # use corun_store::{ColumnDef, Options, Store, TableDef, Type};
+    /// # let store = Store::in_memory(Options::default())?;
+    /// # let table = store.create_table(TableDef::new("t").column("id", Type::I64).primary_key(&["id"]))?;
+    /// # let mut session = store.session_here()?;
+    /// let mut row = table.new_row();
+    /// row.set("id", 1)?;
+    /// session.run(|transaction| transaction.insert(&table, &row))?;
+    /// store.add_column(&table, ColumnDef::new("state", Type::Text { max: 9 }).default_value("new"))?;
+    /// store.add_column(&table, ColumnDef::new("note", Type::Text { max: 99 }).nullable())?;
+    ///
+    /// let (snapshot, by_id) = (store.snapshot()?, table.primary());
+    /// let found = snapshot.fetch(&by_id, &[1.into()])?.unwrap();
+    /// assert_eq!(found.row.get::<&str>("state")?, "new");
+    /// assert_eq!(found.row.get::<Option<&str>>("note")?, None);
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::Schema`], also for a column that has neither NULL nor a default; [`StoreError::Dropped`]; locks that are not granted;
+    /// errors of the log.
+    pub fn add_column(&self, table: &Table, column: ColumnDef) -> Result<()> {
+        teams::blocking(|| {
+            let inner = &self.inner;
+            let _defining = inner.defining.lock();
+            let with = table.definition().add(column.clone());
+            with.check()?;
+            if !column.nullable && column.default.is_none() {
+                return Err(StoreError::Schema(SchemaError::Default {
+                    table: with.name,
+                    source: RowError::Null { column: column.name },
+                }));
+            }
+            let mut session = self.session_here()?;
+            let locked = session.begin()?;
+            locked.lock_table(table, Lock::Exclusive)?;
+            let ts = inner.append_definition(&redo::add_column(table.0.id, &column))?;
+            table.0.layouts.add(column, ts);
+            locked.abort();
+            inner.flush_definition()
+        })
+    }
+
     /// Makes an index over the rows of a table. Waits for transactions that write there, and they wait for it.
     ///
     /// # Errors
@@ -174,9 +218,12 @@ impl Store {
                 definition.index(name, columns)
             };
             with.check()?;
+            if name == PRIMARY {
+                return Err(StoreError::Schema(SchemaError::Primary { table: with.name }));
+            }
             let index: &IndexDef = with.indexes.last().expect("it was just added");
             if !table.0.has_room() {
-                return Err(StoreError::Schema(crate::SchemaError::Count {
+                return Err(StoreError::Schema(SchemaError::Count {
                     table: with.name.clone(),
                     what: "indexes, dropped ones included, until the store is opened again",
                     found: crate::schema::INDEXES_MAX + 1,
@@ -222,7 +269,7 @@ impl Store {
     /// [`StoreError::NoIndex`], [`StoreError::PrimaryKey`], locks that are not granted, errors of the log.
     pub fn drop_index(&self, table: &Table, name: &str) -> Result<()> {
         teams::blocking(|| {
-            if name == "primary" {
+            if name == PRIMARY && table.primary_key().is_some() {
                 return Err(StoreError::PrimaryKey {
                     table: table.name().to_owned(),
                 });

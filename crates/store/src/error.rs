@@ -152,6 +152,12 @@ pub enum StoreError {
         /// The first difference.
         difference: String,
     },
+    /// A row was to be found by the primary key of a table that has none.
+    #[error("table {table:?} has no primary key; find its rows by an index, or by number in a scan")]
+    NoPrimaryKey {
+        /// The table.
+        table: String,
+    },
     /// The primary key's index stays as long as its table.
     #[error("the primary key of table {table:?} cannot be dropped")]
     PrimaryKey {

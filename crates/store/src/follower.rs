@@ -333,6 +333,7 @@ impl Replay {
                 self.store
                     .create_index(&table(id)?, &index.name, index.unique, &columns)
             }
+            Record::AddColumn(id, column) => self.store.add_column(&table(id)?, column),
             Record::DropIndex(id, name) => self.store.drop_index(&table(id)?, &name),
             _ => Err(damaged(&self.place, ts, "mixes rows and definitions")),
         }
@@ -367,13 +368,14 @@ impl Transaction<'_> {
             state.holder.row(name, &slot.lock, RowMode::X)?;
             // Perhaps that of a row that was deleted, of which snapshots know.
             let before = state.newest(slot);
+            let layout = table.layout();
             // SAFETY: locked; what the transaction replaces is kept to its end.
-            let old = before.and_then(|version| unsafe { version.row() });
+            let old = before.and_then(|version| unsafe { table.0.layouts.row(version) });
             let mut patched = Vec::new();
             let after: Option<&[u8]> = match (record, old) {
                 (Record::Row { row, .. }, _) => Some(*row),
-                (Record::Patch { patch, .. }, Some(old)) => {
-                    patched.extend_from_slice(old);
+                (Record::Patch { patch, .. }, Some(old)) if old.has_layout(layout) => {
+                    patched.extend_from_slice(old.encoded());
                     if !patch.apply(&mut patched) {
                         return Ok(false);
                     }
@@ -382,10 +384,10 @@ impl Transaction<'_> {
                 (Record::Delete { .. }, Some(_)) => None,
                 _ => return Ok(false),
             };
-            if after.is_some_and(|row| !table.0.layout.accepts(row)) {
+            if after.is_some_and(|row| !layout.accepts(row)) {
                 return Ok(false);
             }
-            let after = after.map(|row| RowRef::new(&table.0.layout, row));
+            let after = after.map(|row| RowRef::new(layout, row));
             self.change(state, &table.0, (rid, slot), before, after, None)?;
             Ok(true)
         })

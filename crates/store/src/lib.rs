@@ -50,6 +50,7 @@ mod checkpointer;
 mod codec;
 mod commit;
 mod commit_handle;
+mod constant;
 mod counts;
 mod definitions;
 mod error;
@@ -85,6 +86,7 @@ mod write;
 
 pub use backup::{Verified, VerifiedTable, restore, verify, verify_on};
 pub use commit_handle::CommitHandle;
+pub use constant::Constant;
 pub use counts::{CheckpointDone, Recovered, Stats};
 pub use error::{Result, StoreError};
 pub use follower::{Follower, Lag};

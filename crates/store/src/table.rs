@@ -10,8 +10,8 @@ use crate::index::{Index, IndexInner};
 use crate::lock::TableLock;
 use crate::memory::Memory;
 use crate::operations::TableOperations;
-use crate::row::{Layout, RowBuf};
-use crate::schema::{INDEXES_MAX, IndexDef, TableDef};
+use crate::row::{Layout, Layouts, RowBuf};
+use crate::schema::{INDEXES_MAX, IndexDef, PRIMARY, TableDef};
 use crate::slots::Slots;
 
 /// A count that several workers change, each on a line of its own.
@@ -44,9 +44,8 @@ pub(crate) struct TableInner {
     // Fixed.
     pub(crate) id: u32,
     pub(crate) name: String,
-    /// Columns as defined; its indexes are those it began with, see `definition`.
-    pub(crate) base: TableDef,
-    pub(crate) layout: Arc<Layout>,
+    /// Rows are written in the newest. Who adds one holds the table's lock exclusively.
+    pub(crate) layouts: Layouts,
     pub(crate) operations: TableOperations,
     pub(crate) lock: Arc<TableLock>,
     /// The store's: it also says which store's the table is.
@@ -69,13 +68,12 @@ pub(crate) struct TableInner {
 
 impl TableInner {
     /// An empty table without indexes.
-    pub(crate) fn new(id: u32, base: TableDef, workers: usize, memory: Arc<Memory>) -> Self {
+    pub(crate) fn new(id: u32, definition: &TableDef, workers: usize, memory: Arc<Memory>) -> Self {
         TableInner {
             id,
-            name: base.name.clone(),
-            layout: Arc::new(Layout::new(&base)),
-            operations: TableOperations::of(&base.name),
-            base,
+            name: definition.name.clone(),
+            layouts: Layouts::new(definition.columns.clone()),
+            operations: TableOperations::of(&definition.name),
             lock: TableLock::new(id),
             memory,
             slots: Slots::new(workers),
@@ -118,9 +116,9 @@ impl TableInner {
         self.indexes[number].get()
     }
 
-    /// The primary key's index.
-    pub(crate) fn primary(&self) -> &Arc<IndexInner> {
-        self.index(0).expect("every table has one and keeps it")
+    /// The primary key's index, which its table keeps; none of a table without a primary key.
+    pub(crate) fn primary(&self) -> Option<&Arc<IndexInner>> {
+        self.index(0).filter(|index| index.name == PRIMARY)
     }
 
     /// Takes an index into use. False when a table has had as many as it can in its life.
@@ -153,18 +151,20 @@ impl TableInner {
 
     /// The definition with the indexes of now.
     pub(crate) fn definition(&self) -> TableDef {
+        let columns = self.layouts.newest().definitions();
         let index = |index: &Arc<IndexInner>| IndexDef {
             name: index.name.clone(),
             columns: index
                 .columns
                 .iter()
-                .map(|&at| self.base.columns[at].name.clone())
+                .map(|&at| columns[at].name.clone())
                 .collect(),
             unique: index.unique,
         };
         TableDef {
+            name: self.name.clone(),
+            columns: columns.to_vec(),
             indexes: self.indexes().map(|(_, inner)| index(inner)).collect(),
-            ..self.base.clone()
         }
     }
 }
@@ -205,17 +205,18 @@ impl Table {
 
     /// Position of a column.
     pub fn column(&self, name: &str) -> Option<usize> {
-        self.0.base.position(name)
+        let columns = self.0.layouts.newest().definitions();
+        columns.iter().position(|column| column.name == name)
     }
 
-    /// Where the fields of its rows lie.
+    /// Where the fields of its new rows lie.
     pub fn layout(&self) -> &Arc<Layout> {
-        &self.0.layout
+        self.0.layouts.newest()
     }
 
-    /// A row of it to be filled in: NULL where that is possible; the other columns must be set before it is inserted.
+    /// A row of it to be filled in, with the defaults of its columns or NULL; columns that have neither must be set before it is inserted.
     pub fn new_row(&self) -> RowBuf {
-        RowBuf::new(&self.0.layout)
+        RowBuf::new(self.layout())
     }
 
     /// An index by name.
@@ -227,8 +228,17 @@ impl Table {
     }
 
     /// The primary key's index.
+    ///
+    /// # Panics
+    /// If the table has no primary key: see [`Table::primary_key`].
     pub fn primary(&self) -> Index {
-        self.handle(self.0.primary())
+        let primary = self.primary_key();
+        primary.unwrap_or_else(|| panic!("table {:?} has no primary key", self.name()))
+    }
+
+    /// The primary key's index; none of a table without a primary key.
+    pub fn primary_key(&self) -> Option<Index> {
+        self.0.primary().map(|inner| self.handle(inner))
     }
 
     /// All indexes, the primary key's first.
