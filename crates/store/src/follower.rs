@@ -281,12 +281,12 @@ impl Replay {
 
     /// Applies a commit.
     fn apply(&mut self, ts: Ts, block: &[u8]) -> Result<()> {
-        match redo::is_definition(block) {
-            true => redo::records(block).try_for_each(|record| {
+        match redo::changes_rows(block) {
+            false => redo::records(block).try_for_each(|record| {
                 let record = record.ok_or_else(|| damaged(&self.place, ts, "cannot be read"))?;
                 self.define(ts, record)
             }),
-            false => self.change_rows(ts, block),
+            true => self.change_rows(ts, block),
         }?;
         match self.store.inner.log.last() {
             last if last == ts => Ok(()),
@@ -325,6 +325,10 @@ impl Replay {
             let table = self.store.table_of(id);
             table.ok_or_else(|| damaged(&self.place, ts, "is about a table that is not there"))
         };
+        let known_sequence = |known| match known {
+            true => Ok(()),
+            false => Err(damaged(&self.place, ts, "is about a sequence that is not there")),
+        };
         match record {
             Record::CreateTable(id, definition) => self.store.create_as(id, definition).map(drop),
             Record::DropTable(id) => self.store.drop_table(table(id)?.name()),
@@ -334,6 +338,12 @@ impl Replay {
                     .create_index(&table(id)?, &index.name, index.unique, &columns)
             }
             Record::AddColumn(id, column) => self.store.add_column(&table(id)?, column),
+            Record::Truncate(id, new) => self.store.truncate_as(table(id)?.name(), new).map(drop),
+            Record::CreateSequence(id, definition) => {
+                self.store.create_sequence_as(id, definition).map(drop)
+            }
+            Record::DropSequence(id) => known_sequence(self.store.drop_sequence_of(id)?),
+            Record::AdvanceSequence(id, upto) => known_sequence(self.store.advance_sequence(id, upto)?),
             Record::DropIndex(id, name) => self.store.drop_index(&table(id)?, &name),
             _ => Err(damaged(&self.place, ts, "mixes rows and definitions")),
         }

@@ -1,7 +1,7 @@
 //! Checkpoints: the rows of a snapshot as chunks.
 //!
 //! ```text
-//! head:    number of tables { definition } { number of columns added { commit } }        the catalog
+//! head:    number of tables { definition } { number of columns added { commit } } number of sequences { sequence }        the catalog
 //! whole:   { rid, row } ...                       all rows of a range
 //! delta:   range, a bit for each rid: it is a row │ { rid, row } ...    those that have changed
 //! ```
@@ -23,6 +23,7 @@ use crate::counts::CheckpointDone;
 use crate::error::Result;
 use crate::row::{Layout, RowBuf, RowRef};
 use crate::schema::TableDef;
+use crate::sequence::SequenceDef;
 use crate::slots::Rid;
 use crate::snapshot::Snapshot;
 use crate::storage::Storage;
@@ -179,9 +180,11 @@ fn put_rows<'a>(
 
 /// The catalog of a checkpoint, as read back.
 pub(crate) struct Head {
-    /// The highest number of a table so far.
+    /// The highest number of a table or a sequence so far.
     pub(crate) next_id: u32,
     pub(crate) tables: Vec<HeadTable>,
+    /// Number, definition, and the places that may have been given out.
+    pub(crate) sequences: Vec<(u32, SequenceDef, u64)>,
 }
 
 /// A table of the catalog.
@@ -203,6 +206,13 @@ fn put_head(head: &mut Vec<u8>, catalog: &Catalog) {
         put_number(head, additions.len() as u64);
         additions.iter().for_each(|ts| put_number(head, ts.0));
     }
+    put_number(head, catalog.sequences.len() as u64);
+    for sequence in catalog.sequences.values() {
+        put_number(head, u64::from(sequence.id));
+        sequence.definition.put(head);
+        // All that commits up to the snapshot say, and perhaps more.
+        put_number(head, sequence.logged());
+    }
 }
 
 /// Reads the catalog of a checkpoint.
@@ -210,7 +220,7 @@ pub(crate) fn read_head(head: &[u8]) -> Option<Head> {
     let mut reader = Reader::new(head);
     let next_id = reader.number32()?;
     let tables = reader.list(read_table)?;
-    // Before the third format no column could be added.
+    // Before the third format no column could be added, and there were no sequences.
     let has_more = !reader.is_empty();
     let mut table = |(id, definition): (u32, TableDef)| {
         let additions = match has_more {
@@ -225,7 +235,18 @@ pub(crate) fn read_head(head: &[u8]) -> Option<Head> {
         })
     };
     let tables = tables.into_iter().map(&mut table).collect::<Option<_>>()?;
-    reader.is_empty().then_some(Head { next_id, tables })
+    let sequence = |reader: &mut Reader<'_>| {
+        Some((reader.number32()?, SequenceDef::read(reader)?, reader.number()?))
+    };
+    let sequences = match has_more {
+        true => reader.list(sequence)?,
+        false => Vec::new(),
+    };
+    reader.is_empty().then_some(Head {
+        next_id,
+        tables,
+        sequences,
+    })
 }
 
 /// A delta: its range, for each of its rows whether it is there, and the bytes of those that have changed.

@@ -33,6 +33,7 @@ use crate::options::Options;
 use crate::redo::{self, Record};
 use crate::row::Layout;
 use crate::schema::{IndexDef, TableDef};
+use crate::sequence::{SequenceDef, SequenceInner};
 use crate::slots::Rid;
 use crate::storage::Storage;
 use crate::store::Catalog;
@@ -55,6 +56,8 @@ struct Reading<'a> {
     memory: &'a Arc<Memory>,
     place: String,
     tables: HashMap<u32, (TableDef, TableInner)>,
+    /// With the places that may have been given out.
+    sequences: HashMap<u32, (SequenceDef, AtomicU64)>,
     next_id: u32,
     recovered: Recovered,
 }
@@ -105,6 +108,7 @@ impl<'a> Reading<'a> {
             memory,
             place: storage.place(),
             tables: HashMap::new(),
+            sequences: HashMap::new(),
             next_id: 0,
             recovered: Recovered::default(),
         }
@@ -158,6 +162,9 @@ impl<'a> Reading<'a> {
         let head = head.ok_or_else(|| self.damaged("the checkpoint's catalog cannot be read"))?;
         for table in head.tables {
             self.add_table(table.id, table.definition, &table.additions);
+        }
+        for (id, definition, logged) in head.sequences {
+            self.sequences.insert(id, (definition, AtomicU64::new(logged)));
         }
         self.next_id = self.next_id.max(head.next_id);
         let parts = reader.parts();
@@ -268,6 +275,20 @@ impl<'a> Reading<'a> {
                     }
                     dropped.is_some()
                 }
+                Some(Record::Truncate(id, new)) => match self.tables.remove(&id) {
+                    None => false,
+                    Some((definition, table)) => {
+                        self.memory.add(table.slots.version_bytes() as i64);
+                        self.add_table(new, definition, &[]);
+                        true
+                    }
+                },
+                Some(Record::CreateSequence(id, definition)) => {
+                    self.next_id = self.next_id.max(id);
+                    self.sequences.insert(id, (definition, AtomicU64::new(0)));
+                    true
+                }
+                Some(Record::DropSequence(id)) => self.sequences.remove(&id).is_some(),
                 Some(Record::CreateIndex(id, index)) => match self.tables.get_mut(&id) {
                     None => false,
                     Some((definition, _)) => {
@@ -306,6 +327,11 @@ impl<'a> Reading<'a> {
             next_id: self.next_id,
             ..Catalog::default()
         };
+        for (id, (definition, logged)) in std::mem::take(&mut self.sequences) {
+            let name = definition.name.clone();
+            let sequence = SequenceInner::new(id, definition, logged.into_inner());
+            catalog.sequences.insert(name, Arc::new(sequence));
+        }
         let mut jobs: Vec<(Table, IndexDef)> = Vec::new();
         for (definition, table) in tables.into_values() {
             let table = Table(Arc::new(table));
@@ -363,7 +389,7 @@ fn load_index(table: &Table, index: &IndexDef, since: Ts) -> Result<IndexInner> 
         index,
         table.layout().definitions(),
         positions,
-        since,
+        Some(since),
         |layout| Some(entries(table, layout, 0..table.rid_end())),
     )
     .map_err(|source| StoreError::Tree {

@@ -3,7 +3,8 @@
 //! ```text
 //! insert   1 table rid row           replace  2 table rid row
 //! patch    3 table rid count { bytes unchanged before, bytes changed } ...
-//! delete   4 table rid               definitions 5..9: table made, table dropped, index made, index dropped, column added
+//! delete   4 table rid               sequence 13 id places that may have been given out
+//! definitions 5..12: table made, table dropped, index made, index dropped, column added, table truncated, sequence made, sequence dropped
 //! ```
 //!
 //! One record for each row a transaction changed, however often it did: the difference between the row before it and after
@@ -14,6 +15,7 @@ use crate::codec::{
 };
 use crate::row::RowRef;
 use crate::schema::{ColumnDef, IndexDef, TableDef};
+use crate::sequence::SequenceDef;
 use crate::slots::Rid;
 
 /// A change, as read back.
@@ -41,6 +43,12 @@ pub(crate) enum Record<'a> {
     CreateIndex(u32, IndexDef),
     DropIndex(u32, String),
     AddColumn(u32, ColumnDef),
+    /// The table goes, and one of its definition with another number comes.
+    Truncate(u32, u32),
+    CreateSequence(u32, SequenceDef),
+    DropSequence(u32),
+    /// Its places below may have been given out. No definition: it may come in any order with changes of rows.
+    AdvanceSequence(u32, u64),
 }
 
 const INSERT: u8 = 1;
@@ -52,10 +60,21 @@ const DROP_TABLE: u8 = 6;
 const CREATE_INDEX: u8 = 7;
 const DROP_INDEX: u8 = 8;
 const ADD_COLUMN: u8 = 9;
+const TRUNCATE: u8 = 10;
+const CREATE_SEQUENCE: u8 = 11;
+const DROP_SEQUENCE: u8 = 12;
+const ADVANCE_SEQUENCE: u8 = 13;
 
 /// Whether a block changes definitions; such a block has this one record.
 pub(crate) fn is_definition(block: &[u8]) -> bool {
-    block.first().is_some_and(|&code| code >= CREATE_TABLE)
+    block
+        .first()
+        .is_some_and(|&code| code >= CREATE_TABLE && code != ADVANCE_SEQUENCE)
+}
+
+/// Whether a block changes rows, and nothing else.
+pub(crate) fn changes_rows(block: &[u8]) -> bool {
+    block.first().is_none_or(|&code| code < CREATE_TABLE)
 }
 
 fn head(bytes: &mut Vec<u8>, code: u8, table: u32, rid: Rid) {
@@ -209,6 +228,34 @@ pub(crate) fn add_column(table: u32, column: &ColumnDef) -> Vec<u8> {
     bytes
 }
 
+pub(crate) fn truncate_table(id: u32, new: u32) -> Vec<u8> {
+    let mut bytes = vec![TRUNCATE];
+    put_number(&mut bytes, u64::from(id));
+    put_number(&mut bytes, u64::from(new));
+    bytes
+}
+
+pub(crate) fn create_sequence(id: u32, sequence: &SequenceDef) -> Vec<u8> {
+    let mut bytes = vec![CREATE_SEQUENCE];
+    put_number(&mut bytes, u64::from(id));
+    sequence.put(&mut bytes);
+    bytes
+}
+
+pub(crate) fn drop_sequence(id: u32) -> Vec<u8> {
+    let mut bytes = vec![DROP_SEQUENCE];
+    put_number(&mut bytes, u64::from(id));
+    bytes
+}
+
+/// A block of its own.
+pub(crate) fn advance_sequence(id: u32, upto: u64) -> Vec<u8> {
+    let mut bytes = vec![ADVANCE_SEQUENCE];
+    put_number(&mut bytes, u64::from(id));
+    put_number(&mut bytes, upto);
+    bytes
+}
+
 /// The records of a block, in order. `Some(None)` stands for one that cannot be read; nothing follows it.
 pub(crate) fn records(block: &[u8]) -> impl Iterator<Item = Option<Record<'_>>> {
     let mut reader = Reader::new(block);
@@ -235,6 +282,10 @@ fn record<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
         CREATE_INDEX => Record::CreateIndex(reader.number32()?, read_index(reader)?),
         DROP_INDEX => Record::DropIndex(reader.number32()?, reader.text()?),
         ADD_COLUMN => Record::AddColumn(reader.number32()?, read_column(reader)?),
+        TRUNCATE => Record::Truncate(reader.number32()?, reader.number32()?),
+        CREATE_SEQUENCE => Record::CreateSequence(reader.number32()?, SequenceDef::read(reader)?),
+        DROP_SEQUENCE => Record::DropSequence(reader.number32()?),
+        ADVANCE_SEQUENCE => Record::AdvanceSequence(reader.number32()?, reader.number()?),
         INSERT | REPLACE | PATCH | DELETE => {
             let (table, rid) = (reader.number32()?, Rid(reader.number32()?));
             match code {

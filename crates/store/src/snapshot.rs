@@ -73,7 +73,7 @@ impl Snapshot {
 
     fn check_index(&self, index: &Index) -> Result<()> {
         self.check(&index.table)?;
-        if index.inner.since > self.ts {
+        if !index.inner.is_made(self.ts) {
             return Err(index.unusable("was made after the snapshot"));
         }
         if !index.inner.is_live() {

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::changed::Changed;
+use crate::error::{Result, StoreError};
 use crate::index::{Index, IndexInner};
 use crate::lock::TableLock;
 use crate::memory::Memory;
 use crate::operations::TableOperations;
 use crate::row::{Layout, Layouts, RowBuf};
-use crate::schema::{INDEXES_MAX, IndexDef, PRIMARY, TableDef};
+use crate::schema::{INDEXES_MAX, IndexDef, PRIMARY, SchemaError, TableDef};
 use crate::slots::Slots;
 
 /// A count that several workers change, each on a line of its own.
@@ -121,32 +122,69 @@ impl TableInner {
         self.index(0).filter(|index| index.name == PRIMARY)
     }
 
-    /// Takes an index into use. False when a table has had as many as it can in its life.
-    pub(crate) fn add_index(&self, index: IndexInner) -> bool {
+    /// Those that can be read, with their numbers: not those that are being made.
+    fn usable(&self) -> impl Iterator<Item = (usize, &Arc<IndexInner>)> {
+        self.indexes().filter(|(_, index)| index.is_usable())
+    }
+
+    /// Takes an index into use. None when a table has had as many as it can in its life.
+    pub(crate) fn add_index(&self, index: IndexInner) -> Option<Arc<IndexInner>> {
         let index = Arc::new(index);
         for (number, place) in self.indexes.iter().enumerate() {
             if place.set(Arc::clone(&index)).is_ok() {
                 self.live.fetch_or(1 << number, Ordering::AcqRel);
                 self.measure();
-                return true;
+                return Some(index);
             }
         }
-        false
+        None
     }
 
-    /// Whether another index can be added.
-    pub(crate) fn has_room(&self) -> bool {
-        self.indexes.iter().any(|place| place.get().is_none())
+    /// Takes an index out of use.
+    pub(crate) fn remove_index(&self, index: &Arc<IndexInner>) {
+        let mut live = self.indexes();
+        if let Some((number, index)) = live.find(|(_, live)| Arc::ptr_eq(live, index)) {
+            index.drop_it();
+            self.live.fetch_and(!(1 << number), Ordering::AcqRel);
+        }
     }
 
-    /// Takes an index out of use. False if there is none of this name.
-    pub(crate) fn remove_index(&self, name: &str) -> bool {
-        let Some((number, index)) = self.indexes().find(|(_, index)| index.name == name) else {
-            return false;
+    /// The definition with another index, which it can have.
+    pub(crate) fn with_index(&self, name: &str, unique: bool, columns: &[&str]) -> Result<TableDef> {
+        if self.indexes().any(|(_, index)| index.name == name) {
+            return Err(StoreError::Exists {
+                what: "an index",
+                name: name.to_owned(),
+            });
+        }
+        let with = match unique {
+            true => self.definition().unique(name, columns),
+            false => self.definition().index(name, columns),
         };
-        index.drop_it();
-        self.live.fetch_and(!(1 << number), Ordering::AcqRel);
-        true
+        with.check()?;
+        if name == PRIMARY {
+            return Err(StoreError::Schema(SchemaError::Primary { table: with.name }));
+        }
+        if self.indexes.iter().all(|place| place.get().is_some()) {
+            return Err(StoreError::Schema(SchemaError::Count {
+                table: with.name,
+                what: "indexes, dropped ones included, until the store is opened again",
+                found: INDEXES_MAX + 1,
+                most: INDEXES_MAX,
+            }));
+        }
+        Ok(with)
+    }
+
+    /// # Errors
+    /// [`StoreError::Dropped`].
+    pub(crate) fn check_there(&self) -> Result<()> {
+        match self.dropped.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(StoreError::Dropped {
+                table: self.name.clone(),
+            }),
+        }
     }
 
     /// The definition with the indexes of now.
@@ -164,7 +202,7 @@ impl TableInner {
         TableDef {
             name: self.name.clone(),
             columns: columns.to_vec(),
-            indexes: self.indexes().map(|(_, inner)| index(inner)).collect(),
+            indexes: self.usable().map(|(_, inner)| index(inner)).collect(),
         }
     }
 }
@@ -198,7 +236,7 @@ impl Table {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Its columns and indexes as they are now.
+    /// Its columns and indexes as they are now, without indexes that are being made.
     pub fn definition(&self) -> TableDef {
         self.0.definition()
     }
@@ -221,7 +259,7 @@ impl Table {
 
     /// An index by name.
     pub fn index(&self, name: &str) -> Option<Index> {
-        let mut indexes = self.0.indexes();
+        let mut indexes = self.0.usable();
         indexes
             .find(|(_, inner)| inner.name == name)
             .map(|(_, inner)| self.handle(inner))
@@ -243,7 +281,7 @@ impl Table {
 
     /// All indexes, the primary key's first.
     pub fn indexes(&self) -> Vec<Index> {
-        self.0.indexes().map(|(_, inner)| self.handle(inner)).collect()
+        self.0.usable().map(|(_, inner)| self.handle(inner)).collect()
     }
 
     fn handle(&self, inner: &Arc<IndexInner>) -> Index {

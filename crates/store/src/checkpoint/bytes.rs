@@ -4,7 +4,7 @@
 //!   magic 8 │ version 4 │ checksum 4 │ store id 8 │ ts 8          little endian; this layout stays in all versions
 //!
 //!   version 1: a checkpoint is one file whose chunks hold any rows of a table       version 2: files of chunks that hold ranges of rows
-//!   version 3: columns have defaults, and were added by commits
+//!   version 3: columns have defaults, and were added by commits; there are sequences
 //! ```
 //!
 //! What it is not: it knows no files.
