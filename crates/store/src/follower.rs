@@ -339,9 +339,7 @@ impl Replay {
             }
             Record::AddColumn(id, column) => self.store.add_column(&table(id)?, column),
             Record::Truncate(id, new) => self.store.truncate_as(table(id)?.name(), new).map(drop),
-            Record::CreateSequence(id, definition) => {
-                self.store.create_sequence_as(id, definition).map(drop)
-            }
+            Record::CreateSequence(id, definition) => self.store.create_sequence_as(id, definition).map(drop),
             Record::DropSequence(id) => known_sequence(self.store.drop_sequence_of(id)?),
             Record::AdvanceSequence(id, upto) => known_sequence(self.store.advance_sequence(id, upto)?),
             Record::DropIndex(id, name) => self.store.drop_index(&table(id)?, &name),

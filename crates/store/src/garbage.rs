@@ -179,7 +179,9 @@ fn clear(ghost: &Ghost, with: &Clearing<'_>) -> Cleared {
             let Some(index) = table.index(usize::from(*number)) else {
                 return Cleared::Done;
             };
-            match is_needed(&table.layouts, newest, with, |row| index.layout.of_row(row) == *key) {
+            match is_needed(&table.layouts, newest, with, |row| {
+                index.layout.of_row(row) == *key
+            }) {
                 None => Cleared::Later,
                 Some(true) => Cleared::Done,
                 Some(false) => {

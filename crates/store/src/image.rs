@@ -161,11 +161,7 @@ fn chunk(job: &Job<'_>, snapshot: &Snapshot, map: &CheckpointMap) -> Option<(Chu
 }
 
 /// Appends rows in the newest layout: whoever reads them knows the layout by the commit of the file.
-fn put_rows<'a>(
-    chunk: &mut Vec<u8>,
-    newest: &Arc<Layout>,
-    rows: impl Iterator<Item = &'a Row<'a>>,
-) -> u64 {
+fn put_rows<'a>(chunk: &mut Vec<u8>, newest: &Arc<Layout>, rows: impl Iterator<Item = &'a Row<'a>>) -> u64 {
     let mut count = 0;
     for (rid, _, row) in rows {
         put_number(chunk, u64::from(rid.0));
@@ -235,9 +231,8 @@ pub(crate) fn read_head(head: &[u8]) -> Option<Head> {
         })
     };
     let tables = tables.into_iter().map(&mut table).collect::<Option<_>>()?;
-    let sequence = |reader: &mut Reader<'_>| {
-        Some((reader.number32()?, SequenceDef::read(reader)?, reader.number()?))
-    };
+    let sequence =
+        |reader: &mut Reader<'_>| Some((reader.number32()?, SequenceDef::read(reader)?, reader.number()?));
     let sequences = match has_more {
         true => reader.list(sequence)?,
         false => Vec::new(),

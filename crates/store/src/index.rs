@@ -4,8 +4,8 @@
 //! needs them, so whoever comes by an entry looks at the row as well.
 
 use std::ops::Bound;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use corun_exec::shared_csb::{Cursor, SharedCsbError, SharedCsbTree};
 use corun_exec::teams::Operation;

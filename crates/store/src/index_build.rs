@@ -58,10 +58,7 @@ impl Store {
     ) -> Result<()> {
         teams::blocking(|| {
             let (definition, index) = self.begin_index(table, name, unique, columns)?;
-            let building = Building {
-                table,
-                index: &index,
-            };
+            let building = Building { table, index: &index };
             let made = building
                 .build(self)
                 .and_then(|()| self.finish_index(table, &index, &definition));
@@ -257,12 +254,7 @@ impl Building<'_> {
     }
 
     /// The whole key of a row, which is locked; none if it has another than `key`, or one that others may have, too.
-    fn unique_key(
-        &self,
-        transaction: &Transaction<'_>,
-        rid: Rid,
-        key: &Words,
-    ) -> Result<Option<LongKey>> {
+    fn unique_key(&self, transaction: &Transaction<'_>, rid: Rid, key: &Words) -> Result<Option<LongKey>> {
         transaction.go_on(|state| {
             transaction.reach(state, self.table, Reach::ReadRows)?;
             let slot = self.table.0.slots.slot(rid);

@@ -92,8 +92,17 @@ pub(crate) fn put_row(
     after: Option<RowRef<'_>>,
 ) {
     // A patch leads from a row to one of the same layout.
-    let alike = before.zip(after).is_none_or(|(before, after)| before.layout_number() == after.layout_number());
-    put_bytes_of_row(bytes, table, rid, before.map(RowRef::encoded), after.map(RowRef::encoded), alike);
+    let alike = before
+        .zip(after)
+        .is_none_or(|(before, after)| before.layout_number() == after.layout_number());
+    put_bytes_of_row(
+        bytes,
+        table,
+        rid,
+        before.map(RowRef::encoded),
+        after.map(RowRef::encoded),
+        alike,
+    );
 }
 
 fn put_bytes_of_row(

@@ -75,7 +75,10 @@ impl<'a> RowRef<'a> {
 
     /// Columns, those that were added to the table since it was written too.
     pub fn columns(self) -> usize {
-        self.layout.newest().map_or(self.layout, |newest| newest).columns()
+        self.layout
+            .newest()
+            .map_or(self.layout, |newest| newest)
+            .columns()
     }
 
     /// What a column holds.

@@ -154,7 +154,9 @@ pub enum SchemaError {
         most: usize,
     },
     /// An index of the primary key's name.
-    #[error("table {table:?}: \"primary\" is the name of the primary key's index, which is made with the table")]
+    #[error(
+        "table {table:?}: \"primary\" is the name of the primary key's index, which is made with the table"
+    )]
     Primary {
         /// The table.
         table: String,

@@ -55,7 +55,9 @@ impl SequenceDef {
 
     fn check(&self) -> Result<()> {
         let why = match self {
-            _ if self.name.is_empty() || self.name.len() > 255 => "its name is empty or longer than 255 bytes",
+            _ if self.name.is_empty() || self.name.len() > 255 => {
+                "its name is empty or longer than 255 bytes"
+            }
             _ if self.increment == 0 => "its increment is 0; it must count up or down",
             _ if self.cache == 0 => "its cache is 0; a block has at least one number",
             _ => return Ok(()),
@@ -136,8 +138,10 @@ impl SequenceInner {
     fn number(&self, place: u64) -> Result<i64> {
         let SequenceDef { start, increment, .. } = self.definition;
         let number = i128::from(start) + i128::from(increment) * i128::from(place);
-        i64::try_from(number)
-            .map_err(|_| self.definition.refused("it has reached the end of the 64-bit integers"))
+        i64::try_from(number).map_err(|_| {
+            self.definition
+                .refused("it has reached the end of the 64-bit integers")
+        })
     }
 
     /// The next number that is ready; none if the log must have more first.
@@ -326,7 +330,11 @@ impl Store {
 
     fn sequence_of(&self, id: u32) -> Option<Arc<SequenceInner>> {
         let catalog = self.inner.catalog.read();
-        catalog.sequences.values().find(|sequence| sequence.id == id).cloned()
+        catalog
+            .sequences
+            .values()
+            .find(|sequence| sequence.id == id)
+            .cloned()
     }
 
     fn handle(&self, inner: Arc<SequenceInner>) -> Sequence {

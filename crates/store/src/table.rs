@@ -192,11 +192,7 @@ impl TableInner {
         let columns = self.layouts.newest().definitions();
         let index = |index: &Arc<IndexInner>| IndexDef {
             name: index.name.clone(),
-            columns: index
-                .columns
-                .iter()
-                .map(|&at| columns[at].name.clone())
-                .collect(),
+            columns: index.columns.iter().map(|&at| columns[at].name.clone()).collect(),
             unique: index.unique,
         };
         TableDef {

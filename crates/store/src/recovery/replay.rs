@@ -77,7 +77,9 @@ impl Reading<'_> {
                     ) => (*table, *rid),
                     Some(Record::AdvanceSequence(id, upto)) => {
                         let Some((_, logged)) = self.sequences.get(id) else {
-                            return Err(self.damaged(format!("commit {ts} is about a sequence that is not there")));
+                            return Err(
+                                self.damaged(format!("commit {ts} is about a sequence that is not there"))
+                            );
                         };
                         // By every thread: it never goes back.
                         logged.fetch_max(*upto, Ordering::Relaxed);

@@ -271,4 +271,3 @@ impl Layout {
         (self.empty.len() + start, self.end(bytes, slot) - start)
     }
 }
-

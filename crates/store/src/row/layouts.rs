@@ -48,7 +48,9 @@ impl Layouts {
     /// The layout that rows had at a commit.
     pub(crate) fn at(&self, ts: Ts) -> &Arc<Layout> {
         let newest = self.newest.load(Ordering::Acquire);
-        let at = (1..=newest).rev().find(|&number| self.numbered(number).since() <= ts);
+        let at = (1..=newest)
+            .rev()
+            .find(|&number| self.numbered(number).since() <= ts);
         self.numbered(at.unwrap_or(0))
     }
 

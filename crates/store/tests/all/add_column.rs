@@ -28,9 +28,11 @@ fn added(at: usize) -> ColumnDef {
         0 => column(Type::I32).default_value(-7),
         1 => column(Type::Text { max: 30 }).nullable(),
         // The first makes rows that are longer than 64 KiB possible: ends of fields take four bytes then.
-        2 => column(Type::Text { max: if at == 2 { 70_000 } else { 300 } })
-            .nullable()
-            .default_value("a default"),
+        2 => column(Type::Text {
+            max: if at == 2 { 70_000 } else { 300 },
+        })
+        .nullable()
+        .default_value("a default"),
         3 => column(Type::FixedText { bytes: 5 }).default_value("ab"),
         4 => column(Type::F64).nullable().default_value(0.5),
         5 => column(Type::Bool).default_value(true),
@@ -298,6 +300,8 @@ fn added_columns_come_through_checkpoints_restarts_crashes_backups_and_followers
                         false => disk,
                     };
                     (store, table) = open(&disk);
+                    // It says that those of before are on disk, for a follower.
+                    change(&store, &table, &mut model, &mut random).unwrap();
                 }
                 2 => follower = Some(Follower::open_on(&storage, options()).unwrap()),
                 3 | 4 => add(&store, &table, &mut model).unwrap(),
@@ -307,9 +311,7 @@ fn added_columns_come_through_checkpoints_restarts_crashes_backups_and_followers
                     table.definition().columns.len(),
                 )),
                 6 if table.column("c1").is_some() && table.index("by_c1").is_none() => {
-                    store
-                        .create_index(&table, "by_c1", false, &["c1", "id"])
-                        .unwrap();
+                    store.create_index(&table, "by_c1", false, &["c1", "id"]).unwrap();
                 }
                 7 if table.column("c0").is_some() && table.index("by_c0").is_none() => {
                     store.create_index(&table, "by_c0", false, &["c0"]).unwrap();

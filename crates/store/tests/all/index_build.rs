@@ -40,7 +40,10 @@ fn put(store: &Store, table: &Table, ids: std::ops::Range<i64>) {
             for id in ids.clone() {
                 row.set("id", id)?;
                 row.set("value", id * 1000)?;
-                row.set("text", text_of(id * 1000).as_deref().map_or(Value::Null, Value::Text))?;
+                row.set(
+                    "text",
+                    text_of(id * 1000).as_deref().map_or(Value::Null, Value::Text),
+                )?;
                 transaction.insert(table, &row)?;
             }
             Ok(())
@@ -260,7 +263,10 @@ fn rows_of_one_key_are_an_error_that_leaves_nothing() {
         same(&mut session, 400, 3000).unwrap();
         let make = || store.create_index_concurrently(&table, "one", true, &columns);
         let refused = make();
-        assert!(matches!(refused, Err(StoreError::Duplicate { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(StoreError::Duplicate { .. })),
+            "{refused:?}"
+        );
         assert!(table.index("one").is_none());
         assert_eq!(table.definition().indexes.len(), 1);
         // Nothing keeps rows from being alike, the name is free, and after a crash it is the same.
@@ -273,7 +279,10 @@ fn rows_of_one_key_are_an_error_that_leaves_nothing() {
         make().unwrap();
         compare(&store, &table, "one");
         let refused = same(&mut session, 400, 3000);
-        assert!(matches!(refused, Err(StoreError::Duplicate { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(StoreError::Duplicate { .. })),
+            "{refused:?}"
+        );
         let refused = make();
         assert!(matches!(refused, Err(StoreError::Exists { .. })), "{refused:?}");
     }
@@ -360,8 +369,7 @@ fn a_crash_while_an_index_is_made_leaves_a_whole_one_or_none() {
         put(&store, &table, 0..150);
         disk.stop_after(seed % 10);
         let done = std::thread::scope(|scope| {
-            let building =
-                scope.spawn(|| store.create_index_concurrently(&table, "i", true, &["value"]));
+            let building = scope.spawn(|| store.create_index_concurrently(&table, "i", true, &["value"]));
             // Commits and a checkpoint in the middle of it.
             let mut session = store.session(1, park::current()).unwrap();
             for id in 150..160 {

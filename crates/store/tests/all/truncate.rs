@@ -82,6 +82,9 @@ fn it_stays_empty_after_crashes_in_checkpoints_backups_and_followers() {
                     store.close().unwrap();
                     disk = disk.crash(seed + round);
                     store = open(&disk);
+                    // It says that those of before are on disk, for a follower.
+                    put(&store, count, count + 1);
+                    count += 1;
                 }
                 2 => {
                     store.truncate_table("t").unwrap();
