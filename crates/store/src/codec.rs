@@ -241,8 +241,8 @@ mod tests {
                 },
             )
             .column("c", Type::Text { max: 300 })
-            .add(ColumnDef::new("d", Type::Text { max: 9 }).default_value("new"))
-            .add(ColumnDef::new("e", Type::F64).nullable().default_value(-1.5))
+            .with_column(ColumnDef::new("d", Type::Text { max: 9 }).default_value("new"))
+            .with_column(ColumnDef::new("e", Type::F64).nullable().default_value(-1.5))
             .primary_key(&["a"])
             .index("by_b", &["b", "a"]);
         let mut bytes = Vec::new();

@@ -193,7 +193,7 @@ impl Store {
         teams::blocking(|| {
             let inner = &self.inner;
             let _defining = inner.defining.lock();
-            let with = table.definition().add(column.clone());
+            let with = table.definition().with_column(column.clone());
             with.check()?;
             if !column.nullable && column.default.is_none() {
                 return Err(StoreError::Schema(SchemaError::Default {

@@ -212,18 +212,18 @@ impl TableDef {
     /// Adds a column whose fields are never NULL.
     #[must_use]
     pub fn column(self, name: &str, data_type: Type) -> Self {
-        self.add(ColumnDef::new(name, data_type))
+        self.with_column(ColumnDef::new(name, data_type))
     }
 
     /// Adds a column whose fields may be NULL.
     #[must_use]
     pub fn nullable(self, name: &str, data_type: Type) -> Self {
-        self.add(ColumnDef::new(name, data_type).nullable())
+        self.with_column(ColumnDef::new(name, data_type).nullable())
     }
 
     /// Adds a column.
     #[must_use]
-    pub fn add(mut self, column: ColumnDef) -> Self {
+    pub fn with_column(mut self, column: ColumnDef) -> Self {
         self.columns.push(column);
         self
     }

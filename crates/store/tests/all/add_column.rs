@@ -399,3 +399,135 @@ fn a_crash_while_columns_are_added_leaves_what_was_there_before_or_after() {
     }
     assert!(without > 5 && with > 1, "{without} {with}");
 }
+
+#[test]
+fn defaults_of_a_definition_are_there_after_a_restart() {
+    let disk = Twin::new(8);
+    let definition = definition()
+        .with_column(ColumnDef::new("state", Type::Text { max: 9 }).default_value("new"))
+        .with_column(ColumnDef::new("rate", Type::F64).nullable().default_value(-0.25));
+    let insert = |store: &Store, id: i64| {
+        let table = store.table("t").unwrap();
+        let mut session = store.session_here().unwrap();
+        let mut row = table.new_row();
+        row.set("id", id).unwrap();
+        session
+            .run(|transaction| transaction.insert(&table, &row))
+            .unwrap();
+        // As new, and with what is set instead of the defaults.
+        row.clear();
+        row.set("id", id + 1).unwrap();
+        row.set("state", "old").unwrap();
+        row.set("rate", Value::Null).unwrap();
+        session
+            .run(|transaction| transaction.insert(&table, &row))
+            .unwrap();
+    };
+    let store = Store::open_on(Arc::new(disk.clone()), options()).unwrap();
+    store.create_table(definition.clone()).unwrap();
+    insert(&store, 0);
+    drop(store);
+    let (store, table) = open(&disk);
+    assert_eq!(table.definition(), definition);
+    insert(&store, 2);
+    store.checkpoint().unwrap();
+    drop((store, table));
+    let (store, table) = open(&disk);
+    let same = store.create_table_if_missing(definition).unwrap();
+    assert!(same.is_same(&table));
+    let other = TableDef {
+        columns: table
+            .definition()
+            .columns
+            .into_iter()
+            .map(|column| ColumnDef {
+                default: None,
+                ..column
+            })
+            .collect(),
+        ..table.definition()
+    };
+    let refused = text(store.create_table_if_missing(other));
+    assert!(
+        refused.contains("column \"state\" has the default 'new', not no default"),
+        "{refused}"
+    );
+    insert(&store, 4);
+    let expected = (0..6).map(|id| match id % 2 {
+        0 => (id, ["NULL", "'new'", "-0.25"].map(str::to_owned).to_vec()),
+        _ => (id, ["NULL", "'old'", "NULL"].map(str::to_owned).to_vec()),
+    });
+    assert!(rows(&store.snapshot().unwrap(), &table) == expected.collect());
+}
+
+#[test]
+fn a_folder_of_the_second_format_takes_columns_and_keeps_its_old_files() {
+    let disk = Twin::new(1);
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/format-2");
+    for entry in std::fs::read_dir(fixture).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        disk.put(name, &std::fs::read(&path).unwrap());
+    }
+    let open = || Store::open_on(Arc::new(disk.clone()), options()).unwrap();
+    let mut model: BTreeMap<i64, (String, bool, i64)> = (0..1500)
+        .filter(|&id| id != 5)
+        .map(|id| {
+            let owner = match id {
+                10..20 => "delta",
+                20..30 => "log",
+                40 => "patch",
+                _ => "first",
+            };
+            (id, (owner.to_owned(), id % 3 != 0, 5))
+        })
+        .collect();
+    let check = |store: &Store, model: &BTreeMap<i64, (String, bool, i64)>| {
+        let (snapshot, table) = (store.snapshot().unwrap(), store.table("account").unwrap());
+        let by_owner = table.index("by_owner").unwrap();
+        let scan = snapshot
+            .scan(&by_owner, &by_owner.all(), Direction::Ascending)
+            .unwrap();
+        let found: BTreeMap<i64, (String, bool, i64)> = scan
+            .map(|found| {
+                let row = found.row;
+                let owner = row.text("owner").to_owned();
+                (row.int("id"), (owner, row.is_null("note"), row.int("size")))
+            })
+            .collect();
+        assert!(found == *model);
+    };
+    let store = open();
+    let table = store.table("account").unwrap();
+    store
+        .add_column(&table, ColumnDef::new("size", Type::I64).default_value(5))
+        .unwrap();
+    check(&store, &model);
+    let mut session = store.session_here().unwrap();
+    for id in [12, 700] {
+        session
+            .run(|transaction| {
+                transaction.update_by_key(&table, &[Value::Int(id)], |row| row.set("size", id))
+            })
+            .unwrap();
+        model.get_mut(&id).unwrap().2 = id;
+    }
+    drop((session, table));
+    for _ in 0..2 {
+        store.checkpoint().unwrap();
+    }
+    check(&store, &model);
+    store.close().unwrap();
+    let first = "checkpoint-00000000000000000002-0.corun";
+    assert!(
+        disk.bytes(first).is_ok(),
+        "rows of before are still where they were"
+    );
+    let store = open();
+    check(&store, &model);
+    store
+        .add_column(&store.table("account").unwrap(), added(2))
+        .unwrap();
+    store.close().unwrap();
+    check(&open(), &model);
+}

@@ -1,6 +1,7 @@
 //! Tables without a primary key: rows by number and by other indexes, and clear errors for the rest.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use corun_store::storage::{Storage, Twin};
 use corun_store::{Direction, Lock, Options, Store, StoreError, Table, TableDef, Type, Value, verify_on};
@@ -54,14 +55,13 @@ fn rows_are_found_by_number_and_by_other_indexes_after_a_restart_too() {
         let mut session = store.session_here().unwrap();
         let deleted = session
             .run(|transaction| {
-                transaction.lock_table(&table, Lock::Exclusive)?;
                 let mut deleted = 0;
-                for rid in 0..table.rid_end() {
-                    let row = transaction.get(&table, rid.into(), Lock::Exclusive)?;
-                    if row.is_some_and(|row| row.int("kind") == 1 + round) {
-                        deleted += i32::from(transaction.delete(&table, rid.into())?);
-                    } else if row.is_some() {
-                        transaction.update(&table, rid.into(), |row| row.set("what", "seen"))?;
+                let mut scan = transaction.scan_table(&table, Lock::Exclusive)?;
+                while let Some(found) = scan.next()? {
+                    if found.row.int("kind") == 1 + round {
+                        deleted += i32::from(transaction.delete(&table, found.rid)?);
+                    } else {
+                        transaction.update(&table, found.rid, |row| row.set("what", "seen"))?;
                     }
                 }
                 Ok(deleted)
@@ -131,4 +131,39 @@ fn operations_by_primary_key_say_that_there_is_none() {
     let found = transaction.fetch(&one, &["x".into()]).unwrap().unwrap();
     assert_eq!(found.rid, rid);
     transaction.commit().unwrap();
+}
+
+#[test]
+fn a_scan_of_the_table_keeps_writers_out_and_shows_it_as_it_was() {
+    let options = Options {
+        lock_timeout: Duration::from_millis(20),
+        ..Options::default()
+    };
+    let store = Store::in_memory(options).unwrap();
+    let table = store.create_table(definition()).unwrap();
+    fill(&store, &table);
+    let mut sessions: Vec<_> = (0..2).map(|_| store.session_here().unwrap()).collect();
+    let (mut other, mut session) = (sessions.pop().unwrap(), sessions.pop().unwrap());
+    let transaction = session.begin().unwrap();
+    let mut scan = transaction.scan_table(&table, Lock::Shared).unwrap();
+    let mut row = table.new_row();
+    row.set("kind", 9).unwrap();
+    let mut read = Vec::new();
+    while let Some(found) = scan.next().unwrap() {
+        read.push(found.row.int("kind"));
+        // Its own changes do not come into its way.
+        transaction.insert(&table, &row).unwrap();
+        transaction
+            .update(&table, found.rid, |row| row.set("kind", 0))
+            .unwrap();
+        let waits = std::thread::scope(|scope| {
+            let (other, table, row) = (&mut other, &table, &row);
+            let insert = move || other.begin().unwrap().insert(table, row).map(drop);
+            scope.spawn(insert).join().unwrap()
+        });
+        assert!(waits.unwrap_err().is_retryable());
+    }
+    assert_eq!(read, [1, 2, 2, 3, 3, 3]);
+    transaction.commit().unwrap();
+    assert_eq!(kinds(&store, &table), [0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9]);
 }

@@ -123,7 +123,7 @@ fn definitions_that_are_refused() {
         "table \"u\": \"primary\" is the name of the primary key's index, which is made with the table"
     );
     assert_eq!(
-        create(bare("u").add(ColumnDef::new("n", Type::I8).default_value(200))),
+        create(bare("u").with_column(ColumnDef::new("n", Type::I8).default_value(200))),
         "table \"u\": the default of a column is refused: column \"n\" holds i8; 200 is out of its range"
     );
     assert_eq!(
