@@ -18,12 +18,13 @@ pub(crate) struct Container {
     indexes: Vec<(Ident, Names, bool)>,
 }
 
-/// One field: `#[row(name = "...", type = ...)]`.
+/// One field: `#[row(name = "...", type = ..., default = ...)]`.
 pub(crate) struct Member {
     pub(crate) field: Ident,
     pub(crate) name: LitStr,
     pub(crate) of: Type,
     pub(crate) data_type: Option<Expr>,
+    pub(crate) default: Option<Expr>,
 }
 
 /// Calls `each` for each part of all `#[row(...)]`.
@@ -111,14 +112,16 @@ impl Container {
 impl Member {
     pub(crate) fn read(field: &Field) -> Result<Self, Error> {
         let ident = field.ident.clone().expect("a struct with named fields");
-        let (mut name, mut data_type) = (None, None);
+        let (mut name, mut data_type, mut default) = (None, None, None);
         parts(&field.attrs, |part| {
             if part.path.is_ident("name") {
                 name = Some(part.value()?.parse()?);
             } else if part.path.is_ident("type") {
                 data_type = Some(part.value()?.parse()?);
+            } else if part.path.is_ident("default") {
+                default = Some(part.value()?.parse()?);
             } else {
-                return Err(part.error("of a column: name = \"...\", type = Type::..."));
+                return Err(part.error("of a column: name = \"...\", type = Type::..., default = ..."));
             }
             Ok(())
         })?;
@@ -130,6 +133,7 @@ impl Member {
             name,
             of: field.ty.clone(),
             data_type,
+            default,
         })
     }
 }

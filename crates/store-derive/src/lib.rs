@@ -41,17 +41,23 @@ fn implementation(input: &DeriveInput) -> Result<proc_macro2::TokenStream, Error
     let table = &container.table;
     let columns = members.iter().map(|member| {
         let Member {
-            name, of, data_type, ..
+            name,
+            of,
+            data_type,
+            default,
+            ..
         } = member;
         let data_type = match data_type {
             Some(given) => quote!(#given),
             None => quote!(<#of as ::corun_store::RowField>::TYPE),
         };
+        let default = default.as_ref().map(|value| quote!(.default_value(#value)));
         quote! {
-            let table = match <#of as ::corun_store::RowField>::NULLABLE {
-                true => table.nullable(#name, #data_type),
-                false => table.column(#name, #data_type),
-            };
+            let column = ::corun_store::ColumnDef::new(#name, #data_type)#default;
+            let table = table.with_column(match <#of as ::corun_store::RowField>::NULLABLE {
+                true => column.nullable(),
+                false => column,
+            });
         }
     });
     let (field, name): (Vec<_>, Vec<_>) = members.iter().map(|member| (&member.field, &member.name)).unzip();

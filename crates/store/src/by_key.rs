@@ -11,6 +11,7 @@
 //! What it is not: a faster way. Each call looks the key up; a program that has the rid uses [`Transaction::update`].
 
 use crate::error::{Result, StoreError};
+use crate::index::IndexInner;
 use crate::lock::RowMode;
 use crate::row::{RowBuf, RowError, RowRef};
 use crate::session::{Reach, State};
@@ -24,7 +25,7 @@ impl Transaction<'_> {
     /// the transaction ends.
     ///
     /// # Errors
-    /// Values that are no key of the table, and as [`Transaction::update`].
+    /// [`StoreError::NoPrimaryKey`], values that are no key of the table, and as [`Transaction::update`].
     pub fn update_by_key(
         &self,
         table: &Table,
@@ -40,7 +41,7 @@ impl Transaction<'_> {
     /// Deletes the row of a primary key. False if there is none, and then nobody else can add one until the transaction ends.
     ///
     /// # Errors
-    /// Values that are no key of the table; limits; locks that are not granted.
+    /// [`StoreError::NoPrimaryKey`], values that are no key of the table; limits; locks that are not granted.
     pub fn delete_by_key(&self, table: &Table, key: &[Value<'_>]) -> Result<bool> {
         match self.rid_for_update(table, key)? {
             None => Ok(false),
@@ -49,7 +50,7 @@ impl Transaction<'_> {
     }
 
     fn rid_for_update(&self, table: &Table, key: &[Value<'_>]) -> Result<Option<Rid>> {
-        let primary = table.primary();
+        let primary = table.primary_key().ok_or_else(|| no_primary_key(table))?;
         let found = self.fetch_for_update(&primary, key)?;
         Ok(found.map(|found| found.rid))
     }
@@ -77,12 +78,13 @@ impl Transaction<'_> {
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::insert`]; [`StoreError::Duplicate`] if another row has its key of another unique index.
+    /// [`StoreError::NoPrimaryKey`]; as [`Transaction::insert`]; [`StoreError::Duplicate`] if another row has its key of another unique index.
     pub fn upsert(&self, table: &Table, row: &RowBuf) -> Result<Rid> {
-        let row = row.whole(table.name(), &table.0.layout)?;
+        let row = row.whole(table.name(), &table.0.layouts)?;
+        let primary = table.0.primary().ok_or_else(|| no_primary_key(table))?;
         self.operate(table.0.operations.insert, |state| {
             let reach = self.reach(state, table, Reach::WriteRows)?;
-            if let Some(rid) = self.replace(state, table, row, reach)? {
+            if let Some(rid) = self.replace(state, table, primary, row, reach)? {
                 return Ok(rid);
             }
             let (rid, slot) = self.free_row(state, table)?;
@@ -93,8 +95,8 @@ impl Transaction<'_> {
                     index,
                     table: name,
                     key,
-                }) if index == table.0.primary().name => {
-                    let replaced = self.replace(state, table, row, reach)?;
+                }) if index == primary.name => {
+                    let replaced = self.replace(state, table, primary, row, reach)?;
                     replaced.ok_or(StoreError::Duplicate {
                         index,
                         table: name,
@@ -111,10 +113,10 @@ impl Transaction<'_> {
         &self,
         state: &mut State,
         table: &Table,
+        primary: &IndexInner,
         row: RowRef<'_>,
         reach: Reach,
     ) -> Result<Option<Rid>> {
-        let primary = table.0.primary();
         let layout = &primary.layout;
         let key = layout.exact_of_row(row);
         let range = key.range();
@@ -131,5 +133,11 @@ impl Transaction<'_> {
             }
         }
         Ok(None)
+    }
+}
+
+fn no_primary_key(table: &Table) -> StoreError {
+    StoreError::NoPrimaryKey {
+        table: table.name().to_owned(),
     }
 }

@@ -3,6 +3,7 @@
 //! Lengths and numbers are LEB128: seven bits a byte, the lowest first. Reading checks every bound and gives `None` for what
 //! cannot be.
 
+use crate::constant::Constant;
 use crate::schema::{ColumnDef, IndexDef, TableDef};
 use crate::value::Type;
 
@@ -23,7 +24,7 @@ pub(crate) fn put_bytes(bytes: &mut Vec<u8>, value: &[u8]) {
     bytes.extend_from_slice(value);
 }
 
-fn put_text(bytes: &mut Vec<u8>, value: &str) {
+pub(crate) fn put_text(bytes: &mut Vec<u8>, value: &str) {
     put_bytes(bytes, value.as_bytes());
 }
 
@@ -86,7 +87,7 @@ impl<'a> Reader<'a> {
         String::from_utf8(self.bytes()?.to_vec()).ok()
     }
 
-    fn list<T>(&mut self, mut each: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+    pub(crate) fn list<T>(&mut self, mut each: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = self.number()?;
         (0..count).map(|_| each(self)).collect()
     }
@@ -159,16 +160,45 @@ pub(crate) fn read_index(reader: &mut Reader<'_>) -> Option<IndexDef> {
     })
 }
 
+/// Bits of a column.
+const NULLABLE: u8 = 1;
+const HAS_DEFAULT: u8 = 2;
+
+/// Appends a column's definition.
+pub(crate) fn put_column(bytes: &mut Vec<u8>, column: &ColumnDef) {
+    put_text(bytes, &column.name);
+    put_type(bytes, column.data_type);
+    let nullable = if column.nullable { NULLABLE } else { 0 };
+    match &column.default {
+        None => bytes.push(nullable),
+        Some(default) => {
+            bytes.push(nullable | HAS_DEFAULT);
+            default.put(bytes);
+        }
+    }
+}
+
+/// Reads a column's definition.
+pub(crate) fn read_column(reader: &mut Reader<'_>) -> Option<ColumnDef> {
+    let (name, data_type, bits) = (reader.text()?, read_type(reader)?, reader.byte()?);
+    let default = match bits & HAS_DEFAULT {
+        0 => None,
+        _ => Some(Constant::read(reader)?),
+    };
+    Some(ColumnDef {
+        name,
+        data_type,
+        nullable: bits & NULLABLE != 0,
+        default,
+    })
+}
+
 /// Appends a table's definition.
 pub(crate) fn put_table(bytes: &mut Vec<u8>, id: u32, table: &TableDef) {
     put_number(bytes, u64::from(id));
     put_text(bytes, &table.name);
     put_number(bytes, table.columns.len() as u64);
-    for column in &table.columns {
-        put_text(bytes, &column.name);
-        put_type(bytes, column.data_type);
-        bytes.push(u8::from(column.nullable));
-    }
+    table.columns.iter().for_each(|column| put_column(bytes, column));
     put_number(bytes, table.indexes.len() as u64);
     table.indexes.iter().for_each(|index| put_index(bytes, index));
 }
@@ -177,13 +207,7 @@ pub(crate) fn put_table(bytes: &mut Vec<u8>, id: u32, table: &TableDef) {
 pub(crate) fn read_table(reader: &mut Reader<'_>) -> Option<(u32, TableDef)> {
     let id = reader.number32()?;
     let name = reader.text()?;
-    let columns = reader.list(|reader| {
-        Some(ColumnDef {
-            name: reader.text()?,
-            data_type: read_type(reader)?,
-            nullable: reader.byte()? != 0,
-        })
-    })?;
+    let columns = reader.list(read_column)?;
     let indexes = reader.list(read_index)?;
     let table = TableDef {
         name,
@@ -223,6 +247,8 @@ mod tests {
                 },
             )
             .column("c", Type::Text { max: 300 })
+            .with_column(ColumnDef::new("d", Type::Text { max: 9 }).default_value("new"))
+            .with_column(ColumnDef::new("e", Type::F64).nullable().default_value(-1.5))
             .primary_key(&["a"])
             .index("by_b", &["b", "a"]);
         let mut bytes = Vec::new();

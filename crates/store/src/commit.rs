@@ -22,7 +22,6 @@ use crate::log::LARGE_BYTES;
 use crate::operations::{COMMIT, check_stack};
 use crate::options::Durability;
 use crate::redo;
-use crate::row::RowRef;
 use crate::session::{Known, State, Write};
 use crate::slots::Rid;
 use crate::table::TableInner;
@@ -154,7 +153,8 @@ impl State {
             table.changed.mark(write.rid, marked);
             let newest = write.newest(table, self.rewrites);
             // SAFETY: the row is locked, and what was replaced is kept.
-            let (before, after) = unsafe { (write.before.and_then(|version| version.row()), newest.row()) };
+            let row = |version| unsafe { table.layouts.row(version) };
+            let (before, after) = (write.before.and_then(row), row(newest));
             redo::put_row(&mut self.redo, table.id, write.rid, before, after);
         }
     }
@@ -207,11 +207,11 @@ impl State {
                     table.0.rows.add(worker, rows);
                 }
                 // SAFETY: it becomes garbage below, and is not freed before a later call.
-                let before = write.before.and_then(|version| unsafe { version.row() });
+                let row = |version| unsafe { table.0.layouts.row(version) };
+                let before = write.before.and_then(row);
                 if let Some(before) = before.filter(|_| write.moves || rewrites) {
-                    let before = RowRef::new(&table.0.layout, before);
-                    // SAFETY: the row is locked.
-                    let after = unsafe { newest.row() }.map(|row| RowRef::new(&table.0.layout, row));
+                    // The row is locked.
+                    let after = row(newest);
                     for (number, index) in table.0.indexes() {
                         if after.is_some_and(|after| index.layout.same(before, after)) {
                             continue;
@@ -286,6 +286,6 @@ fn has_key(table: &TableInner, rid: Rid, index: usize, key: &Words) -> bool {
         .slots
         .slot(rid)
         .newest()
-        .and_then(|version| unsafe { version.row() });
-    row.is_some_and(|row| index.layout.of_row(RowRef::new(&table.layout, row)) == *key)
+        .and_then(|version| unsafe { table.layouts.row(version) });
+    row.is_some_and(|row| index.layout.of_row(row) == *key)
 }

@@ -17,7 +17,8 @@ use crate::index::IndexInner;
 use crate::park;
 use crate::recovery;
 use crate::redo;
-use crate::schema::{IndexDef, TableDef};
+use crate::row::RowError;
+use crate::schema::{ColumnDef, PRIMARY, SchemaError, TableDef};
 use crate::store::{Store, StoreInner};
 use crate::table::{Table, TableInner};
 use crate::transaction::Lock;
@@ -96,32 +97,8 @@ impl Store {
             }
             catalog.next_id = catalog.next_id.max(id);
         }
-        let table = TableInner::new(
-            id,
-            definition.clone(),
-            inner.options.workers,
-            Arc::clone(&inner.memory),
-        );
         let ts = inner.append_definition(&redo::create_table(id, &definition))?;
-        for index in &definition.indexes {
-            let positions = definition.positions(index)?;
-            let index = IndexInner::new(
-                id,
-                &definition.name,
-                index,
-                &definition.columns,
-                positions,
-                ts,
-                |_| None,
-            );
-            let added =
-                table.add_index(index.map_err(|source| tree_error(&definition.name, "primary", source))?);
-            debug_assert!(
-                added,
-                "a definition that was checked has no more indexes than fit"
-            );
-        }
-        let table = Table(Arc::new(table));
+        let table = inner.make_table(id, &definition, ts)?;
         inner
             .catalog
             .write()
@@ -152,6 +129,88 @@ impl Store {
         })
     }
 
+    /// Takes all rows out of a table at once, as if it were dropped and made again. Waits for transactions that use it. Snapshots of before
+    /// still read the rows through handles of before; for all else those are handles of a table that was dropped. Returns the new one.
+    ///
+    /// # Errors
+    /// As [`Store::drop_table`].
+    pub fn truncate_table(&self, name: &str) -> Result<Table> {
+        teams::blocking(|| {
+            let _defining = self.inner.defining.lock();
+            let id = self.inner.catalog.read().next_id + 1;
+            self.truncate_as(name, id)
+        })
+    }
+
+    /// The same; the table gets a number that no table has. The caller holds `defining`, or is alone.
+    pub(crate) fn truncate_as(&self, name: &str, id: u32) -> Result<Table> {
+        let inner = &self.inner;
+        let old = self.table(name)?;
+        let mut session = self.session_here()?;
+        let locked = session.begin()?;
+        locked.lock_table(&old, Lock::Exclusive)?;
+        let ts = inner.append_definition(&redo::truncate_table(old.0.id, id))?;
+        let table = inner.make_table(id, &old.definition(), ts)?;
+        old.0.dropped.store(true, Ordering::Release);
+        {
+            let mut catalog = inner.catalog.write();
+            catalog.next_id = catalog.next_id.max(id);
+            catalog.tables.insert(name.to_owned(), table.clone());
+        }
+        inner.definitions.fetch_add(1, Ordering::AcqRel);
+        locked.abort();
+        inner.flush_definition()?;
+        Ok(table)
+    }
+
+    /// Adds a column behind the others. No row is written again: those there are have the column's default, or NULL, until they are updated.
+    /// Waits for transactions that use the table, and they wait for it.
+    ///
+    /// Rows that were begun before ([`Table::new_row`]) can still be set and inserted; positions of columns stay as they are.
+    ///
+    /// ```
+    /// # use corun_store::{ColumnDef, Options, Store, TableDef, Type};
+    /// # let store = Store::in_memory(Options::default())?;
+    /// # let table = store.create_table(TableDef::new("t").column("id", Type::I64).primary_key(&["id"]))?;
+    /// # let mut session = store.session_here()?;
+    /// let mut row = table.new_row();
+    /// row.set("id", 1)?;
+    /// session.run(|transaction| transaction.insert(&table, &row))?;
+    /// store.add_column(&table, ColumnDef::new("state", Type::Text { max: 9 }).default_value("new"))?;
+    /// store.add_column(&table, ColumnDef::new("note", Type::Text { max: 99 }).nullable())?;
+    ///
+    /// let (snapshot, by_id) = (store.snapshot()?, table.primary());
+    /// let found = snapshot.fetch(&by_id, &[1.into()])?.unwrap();
+    /// assert_eq!(found.row.get::<&str>("state")?, "new");
+    /// assert_eq!(found.row.get::<Option<&str>>("note")?, None);
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::Schema`], also for a column that has neither NULL nor a default; [`StoreError::Dropped`]; locks that are not granted;
+    /// errors of the log.
+    pub fn add_column(&self, table: &Table, column: ColumnDef) -> Result<()> {
+        teams::blocking(|| {
+            let inner = &self.inner;
+            let _defining = inner.defining.lock();
+            let with = table.definition().with_column(column.clone());
+            with.check()?;
+            if !column.nullable && column.default.is_none() {
+                return Err(StoreError::Schema(SchemaError::Default {
+                    table: with.name,
+                    source: RowError::Null { column: column.name },
+                }));
+            }
+            let mut session = self.session_here()?;
+            let locked = session.begin()?;
+            locked.lock_table(table, Lock::Exclusive)?;
+            let ts = inner.append_definition(&redo::add_column(table.0.id, &column))?;
+            table.0.layouts.add(column, ts);
+            locked.abort();
+            inner.flush_definition()
+        })
+    }
+
     /// Makes an index over the rows of a table. Waits for transactions that write there, and they wait for it.
     ///
     /// # Errors
@@ -161,28 +220,8 @@ impl Store {
         teams::blocking(|| {
             let inner = &self.inner;
             let _defining = inner.defining.lock();
-            let definition = table.definition();
-            if definition.indexes.iter().any(|index| index.name == name) {
-                return Err(StoreError::Exists {
-                    what: "an index",
-                    name: name.to_owned(),
-                });
-            }
-            let with = if unique {
-                definition.unique(name, columns)
-            } else {
-                definition.index(name, columns)
-            };
-            with.check()?;
-            let index: &IndexDef = with.indexes.last().expect("it was just added");
-            if !table.0.has_room() {
-                return Err(StoreError::Schema(crate::SchemaError::Count {
-                    table: with.name.clone(),
-                    what: "indexes, dropped ones included, until the store is opened again",
-                    found: crate::schema::INDEXES_MAX + 1,
-                    most: crate::schema::INDEXES_MAX,
-                }));
-            }
+            let with = table.0.with_index(name, unique, columns)?;
+            let index = with.indexes.last().expect("it was just added");
             let mut session = self.session_here()?;
             let locked = session.begin()?;
             // Exclusively: nobody may meet an index that is not whole.
@@ -198,7 +237,7 @@ impl Store {
                 index,
                 &with.columns,
                 positions,
-                since,
+                Some(since),
                 |layout| {
                     entries = recovery::entries(table, layout, 0..table.rid_end());
                     entries.sort_unstable();
@@ -222,24 +261,22 @@ impl Store {
     /// [`StoreError::NoIndex`], [`StoreError::PrimaryKey`], locks that are not granted, errors of the log.
     pub fn drop_index(&self, table: &Table, name: &str) -> Result<()> {
         teams::blocking(|| {
-            if name == "primary" {
+            if name == PRIMARY && table.primary_key().is_some() {
                 return Err(StoreError::PrimaryKey {
                     table: table.name().to_owned(),
                 });
             }
             let inner = &self.inner;
             let _defining = inner.defining.lock();
-            if table.index(name).is_none() {
-                return Err(StoreError::NoIndex {
-                    table: table.name().to_owned(),
-                    name: name.to_owned(),
-                });
-            }
+            let index = table.index(name).ok_or_else(|| StoreError::NoIndex {
+                table: table.name().to_owned(),
+                name: name.to_owned(),
+            })?;
             let mut session = self.session_here()?;
             let locked = session.begin()?;
             locked.lock_table(table, Lock::Exclusive)?;
             inner.append_definition(&redo::drop_index(table.0.id, name))?;
-            table.0.remove_index(name);
+            table.0.remove_index(&index.inner);
             locked.abort();
             inner.flush_definition()
         })
@@ -247,11 +284,40 @@ impl Store {
 }
 
 impl StoreInner {
-    fn append_definition(&self, block: &[u8]) -> Result<Ts> {
-        Ok(self.log.append(block, &park::current(), |_| ())?)
+    /// A table of a definition that was checked, made by the commit `ts`.
+    fn make_table(&self, id: u32, definition: &TableDef, ts: Ts) -> Result<Table> {
+        let table = TableInner::new(id, definition, self.options.workers, Arc::clone(&self.memory));
+        for index in &definition.indexes {
+            let positions = definition.positions(index)?;
+            let index = IndexInner::new(
+                id,
+                &definition.name,
+                index,
+                &definition.columns,
+                positions,
+                Some(ts),
+                |_| None,
+            );
+            let added =
+                table.add_index(index.map_err(|source| tree_error(&definition.name, "primary", source))?);
+            debug_assert!(
+                added.is_some(),
+                "a definition that was checked has no more indexes than fit"
+            );
+        }
+        Ok(Table(Arc::new(table)))
     }
 
-    fn flush_definition(&self) -> Result<()> {
+    pub(crate) fn append_definition(&self, block: &[u8]) -> Result<Ts> {
+        self.append_definition_then(block, |_| ())
+    }
+
+    /// `in_order` as of [`Log::append`](crate::log::Log::append).
+    pub(crate) fn append_definition_then(&self, block: &[u8], in_order: impl FnOnce(Ts)) -> Result<Ts> {
+        Ok(self.log.append(block, &park::current(), in_order)?)
+    }
+
+    pub(crate) fn flush_definition(&self) -> Result<()> {
         self.log.flush()?;
         Ok(())
     }

@@ -136,10 +136,24 @@ pub enum StoreError {
         /// The name.
         name: String,
     },
-    /// A table or an index of this name is there already.
+    /// No sequence of this name.
+    #[error("there is no sequence {name:?}")]
+    NoSequence {
+        /// The name.
+        name: String,
+    },
+    /// A sequence that cannot be, or that gives no number.
+    #[error("sequence {name:?}: {why}")]
+    Sequence {
+        /// Its name.
+        name: String,
+        /// What about it.
+        why: &'static str,
+    },
+    /// A table, an index or a sequence of this name is there already.
     #[error("there is {what} {name:?} already")]
     Exists {
-        /// `a table` or `an index`.
+        /// `a table`, `an index` or `a sequence`.
         what: &'static str,
         /// The name.
         name: String,
@@ -151,6 +165,12 @@ pub enum StoreError {
         table: String,
         /// The first difference.
         difference: String,
+    },
+    /// A row was to be found by the primary key of a table that has none.
+    #[error("table {table:?} has no primary key; find its rows by an index, or by number in a scan")]
+    NoPrimaryKey {
+        /// The table.
+        table: String,
     },
     /// The primary key's index stays as long as its table.
     #[error("the primary key of table {table:?} cannot be dropped")]

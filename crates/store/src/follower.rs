@@ -281,12 +281,12 @@ impl Replay {
 
     /// Applies a commit.
     fn apply(&mut self, ts: Ts, block: &[u8]) -> Result<()> {
-        match redo::is_definition(block) {
-            true => redo::records(block).try_for_each(|record| {
+        match redo::changes_rows(block) {
+            false => redo::records(block).try_for_each(|record| {
                 let record = record.ok_or_else(|| damaged(&self.place, ts, "cannot be read"))?;
                 self.define(ts, record)
             }),
-            false => self.change_rows(ts, block),
+            true => self.change_rows(ts, block),
         }?;
         match self.store.inner.log.last() {
             last if last == ts => Ok(()),
@@ -325,6 +325,10 @@ impl Replay {
             let table = self.store.table_of(id);
             table.ok_or_else(|| damaged(&self.place, ts, "is about a table that is not there"))
         };
+        let known_sequence = |known| match known {
+            true => Ok(()),
+            false => Err(damaged(&self.place, ts, "is about a sequence that is not there")),
+        };
         match record {
             Record::CreateTable(id, definition) => self.store.create_as(id, definition).map(drop),
             Record::DropTable(id) => self.store.drop_table(table(id)?.name()),
@@ -333,6 +337,11 @@ impl Replay {
                 self.store
                     .create_index(&table(id)?, &index.name, index.unique, &columns)
             }
+            Record::AddColumn(id, column) => self.store.add_column(&table(id)?, column),
+            Record::Truncate(id, new) => self.store.truncate_as(table(id)?.name(), new).map(drop),
+            Record::CreateSequence(id, definition) => self.store.create_sequence_as(id, definition).map(drop),
+            Record::DropSequence(id) => known_sequence(self.store.drop_sequence_of(id)?),
+            Record::AdvanceSequence(id, upto) => known_sequence(self.store.advance_sequence(id, upto)?),
             Record::DropIndex(id, name) => self.store.drop_index(&table(id)?, &name),
             _ => Err(damaged(&self.place, ts, "mixes rows and definitions")),
         }
@@ -367,13 +376,14 @@ impl Transaction<'_> {
             state.holder.row(name, &slot.lock, RowMode::X)?;
             // Perhaps that of a row that was deleted, of which snapshots know.
             let before = state.newest(slot);
+            let layout = table.layout();
             // SAFETY: locked; what the transaction replaces is kept to its end.
-            let old = before.and_then(|version| unsafe { version.row() });
+            let old = before.and_then(|version| unsafe { table.0.layouts.row(version) });
             let mut patched = Vec::new();
             let after: Option<&[u8]> = match (record, old) {
                 (Record::Row { row, .. }, _) => Some(*row),
-                (Record::Patch { patch, .. }, Some(old)) => {
-                    patched.extend_from_slice(old);
+                (Record::Patch { patch, .. }, Some(old)) if old.has_layout(layout) => {
+                    patched.extend_from_slice(old.encoded());
                     if !patch.apply(&mut patched) {
                         return Ok(false);
                     }
@@ -382,10 +392,10 @@ impl Transaction<'_> {
                 (Record::Delete { .. }, Some(_)) => None,
                 _ => return Ok(false),
             };
-            if after.is_some_and(|row| !table.0.layout.accepts(row)) {
+            if after.is_some_and(|row| !layout.accepts(row)) {
                 return Ok(false);
             }
-            let after = after.map(|row| RowRef::new(&table.0.layout, row));
+            let after = after.map(|row| RowRef::new(layout, row));
             self.change(state, &table.0, (rid, slot), before, after, None)?;
             Ok(true)
         })

@@ -15,7 +15,7 @@ use crate::lock::{Got, Holder, RowMode, RowName};
 use crate::log::Log;
 use crate::memory::{Memory, Share};
 use crate::pool::Pool;
-use crate::row::RowRef;
+use crate::row::{Layouts, RowRef};
 use crate::slots::Rid;
 use crate::table::Table;
 use crate::ts::Ts;
@@ -179,8 +179,8 @@ fn clear(ghost: &Ghost, with: &Clearing<'_>) -> Cleared {
             let Some(index) = table.index(usize::from(*number)) else {
                 return Cleared::Done;
             };
-            match is_needed(newest, with, |row| {
-                index.layout.of_row(RowRef::new(&table.layout, row)) == *key
+            match is_needed(&table.layouts, newest, with, |row| {
+                index.layout.of_row(row) == *key
             }) {
                 None => Cleared::Later,
                 Some(true) => Cleared::Done,
@@ -206,15 +206,16 @@ fn clear(ghost: &Ghost, with: &Clearing<'_>) -> Cleared {
 /// Whether a state of a locked row that somebody may still look at has the key: the states down to the first that all snapshots
 /// see. None if that cannot be told just now.
 fn is_needed(
+    layouts: &Layouts,
     newest: Option<VersionPtr>,
     with: &Clearing<'_>,
-    has_key: impl Fn(&[u8]) -> bool,
+    has_key: impl Fn(RowRef<'_>) -> bool,
 ) -> Option<bool> {
     let Some(newest) = newest else {
         return Some(false);
     };
     // SAFETY: the row's lock keeps its newest version.
-    if unsafe { newest.row() }.is_some_and(&has_key) {
+    if unsafe { layouts.row(newest) }.is_some_and(&has_key) {
         return Some(true);
     }
     let seen_by_all = |version: VersionPtr, oldest: Ts| version.committed().is_some_and(|ts| ts <= oldest);
@@ -233,7 +234,7 @@ fn is_needed(
         let passing = previous.committed() == version.committed();
         version = previous;
         // SAFETY: it was replaced by a version that is newer than the pin's horizon, and such are kept while the pin is there.
-        if !passing && unsafe { version.row() }.is_some_and(&has_key) {
+        if !passing && unsafe { layouts.row(version) }.is_some_and(&has_key) {
             return Some(true);
         }
     }

@@ -1,7 +1,7 @@
 //! Checkpoints: the rows of a snapshot as chunks.
 //!
 //! ```text
-//! head:    number of tables { definition }        the catalog
+//! head:    number of tables { definition } { number of columns added { commit } } number of sequences { sequence }        the catalog
 //! whole:   { rid, row } ...                       all rows of a range
 //! delta:   range, a bit for each rid: it is a row │ { rid, row } ...    those that have changed
 //! ```
@@ -21,7 +21,9 @@ use crate::checkpoint::{CheckpointMap, CheckpointWriter, ChunkName, Need, Role};
 use crate::codec::{Reader, put_bytes, put_number, put_table, read_table};
 use crate::counts::CheckpointDone;
 use crate::error::Result;
+use crate::row::{Layout, RowBuf, RowRef};
 use crate::schema::TableDef;
+use crate::sequence::SequenceDef;
 use crate::slots::Rid;
 use crate::snapshot::Snapshot;
 use crate::storage::Storage;
@@ -31,6 +33,9 @@ use crate::ts::Ts;
 
 /// Bytes of the bits that say which rows of a range are there.
 const PRESENT_BYTES: usize = RANGE_ROWS as usize / 8;
+
+/// A row, and the commit that made it so.
+type Row<'a> = (Rid, Ts, RowRef<'a>);
 
 /// Where a checkpoint is written to.
 pub(crate) struct Target<'a> {
@@ -64,11 +69,7 @@ pub(crate) fn write(
         return Ok(done);
     }
     let mut head = Vec::new();
-    put_number(&mut head, u64::from(catalog.next_id));
-    put_number(&mut head, catalog.tables.len() as u64);
-    for table in catalog.tables.values() {
-        put_table(&mut head, table.0.id, &table.definition());
-    }
+    put_head(&mut head, catalog);
     let ids: HashSet<u32> = catalog.tables.values().map(|table| table.0.id).collect();
     map.keep_tables(|id| ids.contains(&id));
     let jobs = jobs(catalog, map);
@@ -129,13 +130,13 @@ fn jobs<'a>(catalog: &'a Catalog, map: &CheckpointMap) -> Vec<Job<'a>> {
 /// What to write of a range: its name, its bytes, and how many rows it has. None if it is empty and always was.
 fn chunk(job: &Job<'_>, snapshot: &Snapshot, map: &CheckpointMap) -> Option<(ChunkName, Vec<u8>, u64)> {
     let (table, range) = (job.table.0.id, job.range);
-    let rows: Vec<(Rid, Ts, &[u8])> = snapshot.versions(job.table, rows_of(range)).collect();
+    let rows: Vec<Row<'_>> = snapshot.versions(job.table, rows_of(range)).collect();
     let name = |role| ChunkName { table, range, role };
     // Numbers are a few bytes; lengths need not be exact here.
     let bytes =
-        |rows: &mut dyn Iterator<Item = &(Rid, Ts, &[u8])>| rows.map(|row| row.2.len() as u64 + 6).sum();
+        |rows: &mut dyn Iterator<Item = &Row<'_>>| rows.map(|row| row.2.encoded().len() as u64 + 6).sum();
     if let Need::Changes { role, since } = job.need {
-        let has_changed = |row: &&(Rid, Ts, &[u8])| row.1 > since;
+        let has_changed = |row: &&Row<'_>| row.1 > since;
         let delta: u64 = bytes(&mut rows.iter().filter(has_changed));
         let delta = delta + PRESENT_BYTES as u64;
         if !map.is_whole_better(table, range, role, bytes(&mut rows.iter()), delta) {
@@ -147,7 +148,7 @@ fn chunk(job: &Job<'_>, snapshot: &Snapshot, map: &CheckpointMap) -> Option<(Chu
                 present[at / 8] |= 1 << (at % 8);
             }
             chunk.extend_from_slice(&present);
-            let count = put_rows(&mut chunk, rows.iter().filter(has_changed));
+            let count = put_rows(&mut chunk, job.table.layout(), rows.iter().filter(has_changed));
             return Some((name(role), chunk, count));
         }
     }
@@ -155,29 +156,92 @@ fn chunk(job: &Job<'_>, snapshot: &Snapshot, map: &CheckpointMap) -> Option<(Chu
         return None;
     }
     let mut chunk = Vec::with_capacity(bytes(&mut rows.iter()) as usize);
-    let count = put_rows(&mut chunk, rows.iter());
+    let count = put_rows(&mut chunk, job.table.layout(), rows.iter());
     Some((name(Role::Whole), chunk, count))
 }
 
-fn put_rows<'a>(chunk: &mut Vec<u8>, rows: impl Iterator<Item = &'a (Rid, Ts, &'a [u8])>) -> u64 {
+/// Appends rows in the newest layout: whoever reads them knows the layout by the commit of the file.
+fn put_rows<'a>(chunk: &mut Vec<u8>, newest: &Arc<Layout>, rows: impl Iterator<Item = &'a Row<'a>>) -> u64 {
     let mut count = 0;
     for (rid, _, row) in rows {
         put_number(chunk, u64::from(rid.0));
-        put_bytes(chunk, row);
+        match row.has_layout(newest) {
+            true => put_bytes(chunk, row.encoded()),
+            false => put_bytes(chunk, RowBuf::upgraded(*row, newest).row().encoded()),
+        }
         count += 1;
     }
     count
 }
 
-/// The catalog of a checkpoint: the highest table number so far, and the tables with theirs.
-pub(crate) fn read_head(head: &[u8]) -> Option<(u32, Vec<(u32, TableDef)>)> {
+/// The catalog of a checkpoint, as read back.
+pub(crate) struct Head {
+    /// The highest number of a table or a sequence so far.
+    pub(crate) next_id: u32,
+    pub(crate) tables: Vec<HeadTable>,
+    /// Number, definition, and the places that may have been given out.
+    pub(crate) sequences: Vec<(u32, SequenceDef, u64)>,
+}
+
+/// A table of the catalog.
+pub(crate) struct HeadTable {
+    pub(crate) id: u32,
+    pub(crate) definition: TableDef,
+    /// The commits that added its last columns, one each.
+    pub(crate) additions: Vec<Ts>,
+}
+
+fn put_head(head: &mut Vec<u8>, catalog: &Catalog) {
+    put_number(head, u64::from(catalog.next_id));
+    put_number(head, catalog.tables.len() as u64);
+    for table in catalog.tables.values() {
+        put_table(head, table.0.id, &table.definition());
+    }
+    for table in catalog.tables.values() {
+        let additions: Vec<Ts> = table.0.layouts.additions().collect();
+        put_number(head, additions.len() as u64);
+        additions.iter().for_each(|ts| put_number(head, ts.0));
+    }
+    put_number(head, catalog.sequences.len() as u64);
+    for sequence in catalog.sequences.values() {
+        put_number(head, u64::from(sequence.id));
+        sequence.definition.put(head);
+        // All that commits up to the snapshot say, and perhaps more.
+        put_number(head, sequence.logged());
+    }
+}
+
+/// Reads the catalog of a checkpoint.
+pub(crate) fn read_head(head: &[u8]) -> Option<Head> {
     let mut reader = Reader::new(head);
     let next_id = reader.number32()?;
-    let count = reader.number()?;
-    let tables = (0..count)
-        .map(|_| read_table(&mut reader))
-        .collect::<Option<_>>()?;
-    reader.is_empty().then_some((next_id, tables))
+    let tables = reader.list(read_table)?;
+    // Before the third format no column could be added, and there were no sequences.
+    let has_more = !reader.is_empty();
+    let mut table = |(id, definition): (u32, TableDef)| {
+        let additions = match has_more {
+            true => reader.list(|reader| reader.number().map(Ts))?,
+            false => Vec::new(),
+        };
+        let columns = definition.columns.len();
+        (additions.len() < columns && additions.is_sorted()).then_some(HeadTable {
+            id,
+            definition,
+            additions,
+        })
+    };
+    let tables = tables.into_iter().map(&mut table).collect::<Option<_>>()?;
+    let sequence =
+        |reader: &mut Reader<'_>| Some((reader.number32()?, SequenceDef::read(reader)?, reader.number()?));
+    let sequences = match has_more {
+        true => reader.list(sequence)?,
+        false => Vec::new(),
+    };
+    reader.is_empty().then_some(Head {
+        next_id,
+        tables,
+        sequences,
+    })
 }
 
 /// A delta: its range, for each of its rows whether it is there, and the bytes of those that have changed.

@@ -4,8 +4,8 @@
 //! needs them, so whoever comes by an entry looks at the row as well.
 
 use std::ops::Bound;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use corun_exec::shared_csb::{Cursor, SharedCsbError, SharedCsbTree};
 use corun_exec::teams::Operation;
@@ -190,13 +190,13 @@ pub(crate) struct IndexInner {
     pub(crate) ranges: Arc<RangeLocks>,
     /// Fetching through it.
     pub(crate) fetch: Operation,
-    /// Older snapshots cannot use it: it was filled with the rows of this moment.
-    pub(crate) since: Ts,
+    /// Older snapshots cannot use it: it was filled with the rows of this moment. None while it is being made and nobody can.
+    since: OnceLock<Ts>,
     dropped: AtomicBool,
 }
 
 impl IndexInner {
-    /// An index of a table of these columns, empty or with these entries. `number`, the table's, is for messages about its
+    /// An index of a table of these columns, empty or with these entries; one without `since` is being made. `number`, the table's, is for messages about its
     /// intervals.
     pub(crate) fn new(
         number: u32,
@@ -204,7 +204,7 @@ impl IndexInner {
         definition: &IndexDef,
         columns: &[crate::schema::ColumnDef],
         positions: Vec<usize>,
-        since: Ts,
+        since: Option<Ts>,
         entries: impl FnOnce(&KeyLayout) -> Option<Vec<(Words, Rid)>>,
     ) -> Result<Self, SharedCsbError> {
         let layout = KeyLayout::new(&definition.name, columns, &positions);
@@ -220,9 +220,24 @@ impl IndexInner {
             tree,
             ranges: RangeLocks::new(number),
             fetch: operations::fetch(table, &definition.name),
-            since,
+            since: since.map_or_else(OnceLock::new, OnceLock::from),
             dropped: AtomicBool::new(false),
         })
+    }
+
+    /// Whether snapshots of this moment can use it.
+    pub(crate) fn is_made(&self, at: Ts) -> bool {
+        self.since.get().is_some_and(|&since| since <= at)
+    }
+
+    /// Whether it is made.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.since.get().is_some()
+    }
+
+    /// It is made, for snapshots from `since` on.
+    pub(crate) fn make_usable(&self, since: Ts) {
+        self.since.get_or_init(|| since);
     }
 
     /// Whether it is still in use.
@@ -312,10 +327,6 @@ impl Index {
 
     /// All entries.
     pub fn all(&self) -> KeyRange {
-        KeyRange {
-            low: [0; WORDS_MAX],
-            high: [u64::MAX; WORDS_MAX],
-            long: None,
-        }
+        KeyRange::all()
     }
 }

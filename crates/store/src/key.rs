@@ -70,6 +70,17 @@ pub struct KeyRange {
     pub(crate) long: Option<Box<LongRange>>,
 }
 
+impl KeyRange {
+    /// Of all keys.
+    pub(crate) fn all() -> Self {
+        KeyRange {
+            low: [0; WORDS_MAX],
+            high: [u64::MAX; WORDS_MAX],
+            long: None,
+        }
+    }
+}
+
 /// The key of values for all columns.
 #[derive(Clone, Debug)]
 pub(crate) struct Exact {

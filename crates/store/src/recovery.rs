@@ -31,8 +31,9 @@ use crate::log::{Damage, LogEnd, LogReader, Segment};
 use crate::memory::Memory;
 use crate::options::Options;
 use crate::redo::{self, Record};
-use crate::row::RowRef;
+use crate::row::Layout;
 use crate::schema::{IndexDef, TableDef};
+use crate::sequence::{SequenceDef, SequenceInner};
 use crate::slots::Rid;
 use crate::storage::Storage;
 use crate::store::Catalog;
@@ -55,6 +56,8 @@ struct Reading<'a> {
     memory: &'a Arc<Memory>,
     place: String,
     tables: HashMap<u32, (TableDef, TableInner)>,
+    /// With the places that may have been given out.
+    sequences: HashMap<u32, (SequenceDef, AtomicU64)>,
     next_id: u32,
     recovered: Recovered,
 }
@@ -105,6 +108,7 @@ impl<'a> Reading<'a> {
             memory,
             place: storage.place(),
             tables: HashMap::new(),
+            sequences: HashMap::new(),
             next_id: 0,
             recovered: Recovered::default(),
         }
@@ -130,13 +134,14 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn add_table(&mut self, id: u32, definition: TableDef) {
-        let table = TableInner::new(
-            id,
-            definition.clone(),
-            self.options.workers,
-            Arc::clone(self.memory),
-        );
+    /// Adds a table, whose last columns were added by these commits.
+    fn add_table(&mut self, id: u32, definition: TableDef, additions: &[Ts]) {
+        let mut first = definition.clone();
+        let added = first.columns.split_off(first.columns.len() - additions.len());
+        let table = TableInner::new(id, &first, self.options.workers, Arc::clone(self.memory));
+        for (column, ts) in added.into_iter().zip(additions) {
+            table.layouts.add(column, *ts);
+        }
         self.next_id = self.next_id.max(id);
         self.tables.insert(id, (definition, table));
     }
@@ -154,12 +159,14 @@ impl<'a> Reading<'a> {
 
     fn chunks(&mut self, reader: &CheckpointReader) -> Result<()> {
         let head = image::read_head(reader.head());
-        let (next_id, tables) =
-            head.ok_or_else(|| self.damaged("the checkpoint's catalog cannot be read"))?;
-        for (id, definition) in tables {
-            self.add_table(id, definition);
+        let head = head.ok_or_else(|| self.damaged("the checkpoint's catalog cannot be read"))?;
+        for table in head.tables {
+            self.add_table(table.id, table.definition, &table.additions);
         }
-        self.next_id = self.next_id.max(next_id);
+        for (id, definition, logged) in head.sequences {
+            self.sequences.insert(id, (definition, AtomicU64::new(logged)));
+        }
+        self.next_id = self.next_id.max(head.next_id);
         let parts = reader.parts();
         let (done, rows) = (AtomicUsize::new(0), AtomicU64::new(0));
         let first_error = Mutex::new(None);
@@ -203,9 +210,11 @@ impl<'a> Reading<'a> {
                     table.slots.clear_now(Rid(rid));
                 }
             }
+            // Checkpoints write all rows in the layout of their time.
+            let layout = table.layouts.at(*ts);
             for row in image::rows(rows) {
                 let (rid, row) = row.ok_or_else(unreadable)?;
-                self.put(table, rid, row, *ts)?;
+                self.put(table, rid, row, layout, *ts)?;
                 count += 1;
             }
         }
@@ -213,8 +222,8 @@ impl<'a> Reading<'a> {
     }
 
     /// Puts a row into its slot.
-    fn put(&self, table: &TableInner, rid: Rid, row: &[u8], ts: Ts) -> Result<()> {
-        if !table.layout.accepts(row) {
+    fn put(&self, table: &TableInner, rid: Rid, row: &[u8], layout: &Layout, ts: Ts) -> Result<()> {
+        if !layout.accepts(row) {
             return Err(self.damaged(format!("row {} of table {:?} is no row of it", rid.0, table.name)));
         }
         let slot = table.slots.claim(rid).ok_or_else(|| {
@@ -223,8 +232,8 @@ impl<'a> Reading<'a> {
                 table.name, rid.0
             ))
         })?;
-        let version =
-            VersionPtr::new(None, None, Some(row), 0).ok_or(StoreError::OutOfMemory { bytes: row.len() })?;
+        let version = VersionPtr::new(None, None, Some(row), layout.number(), 0)
+            .ok_or(StoreError::OutOfMemory { bytes: row.len() })?;
         version.commit(ts);
         if let Some(before) = slot.newest() {
             // SAFETY: this thread alone has the row, and nobody else knows its version.
@@ -255,7 +264,7 @@ impl<'a> Reading<'a> {
         for record in redo::records(block) {
             let applied = match record {
                 Some(Record::CreateTable(id, definition)) => {
-                    self.add_table(id, definition);
+                    self.add_table(id, definition, &[]);
                     true
                 }
                 Some(Record::DropTable(id)) => {
@@ -266,11 +275,36 @@ impl<'a> Reading<'a> {
                     }
                     dropped.is_some()
                 }
+                Some(Record::Truncate(id, new)) => match self.tables.remove(&id) {
+                    None => false,
+                    Some((definition, table)) => {
+                        self.memory.add(table.slots.version_bytes() as i64);
+                        self.add_table(new, definition, &[]);
+                        true
+                    }
+                },
+                Some(Record::CreateSequence(id, definition)) => {
+                    self.next_id = self.next_id.max(id);
+                    self.sequences.insert(id, (definition, AtomicU64::new(0)));
+                    true
+                }
+                Some(Record::DropSequence(id)) => self.sequences.remove(&id).is_some(),
                 Some(Record::CreateIndex(id, index)) => match self.tables.get_mut(&id) {
                     None => false,
                     Some((definition, _)) => {
                         definition.indexes.push(index);
                         definition.check().is_ok()
+                    }
+                },
+                Some(Record::AddColumn(id, column)) => match self.tables.get_mut(&id) {
+                    None => false,
+                    Some((definition, table)) => {
+                        definition.columns.push(column.clone());
+                        let sound = definition.check().is_ok();
+                        if sound {
+                            table.layouts.add(column, ts);
+                        }
+                        sound
                     }
                 },
                 Some(Record::DropIndex(id, name)) => self
@@ -293,6 +327,11 @@ impl<'a> Reading<'a> {
             next_id: self.next_id,
             ..Catalog::default()
         };
+        for (id, (definition, logged)) in std::mem::take(&mut self.sequences) {
+            let name = definition.name.clone();
+            let sequence = SequenceInner::new(id, definition, logged.into_inner());
+            catalog.sequences.insert(name, Arc::new(sequence));
+        }
         let mut jobs: Vec<(Table, IndexDef)> = Vec::new();
         for (definition, table) in tables.into_values() {
             let table = Table(Arc::new(table));
@@ -343,14 +382,14 @@ fn remove_index(definition: &mut TableDef, name: &str) -> bool {
 }
 
 fn load_index(table: &Table, index: &IndexDef, since: Ts) -> Result<IndexInner> {
-    let positions = table.0.base.positions(index)?;
+    let positions = table.definition().positions(index)?;
     IndexInner::new(
         table.0.id,
         table.name(),
         index,
-        &table.0.base.columns,
+        table.layout().definitions(),
         positions,
-        since,
+        Some(since),
         |layout| Some(entries(table, layout, 0..table.rid_end())),
     )
     .map_err(|source| StoreError::Tree {
@@ -365,8 +404,8 @@ pub(crate) fn entries(table: &Table, layout: &KeyLayout, rids: Range<u32>) -> Ve
     let entry = |rid| {
         let version = table.0.slots.find(Rid(rid))?.newest()?;
         // SAFETY: nobody changes rows of the table now.
-        let row = unsafe { version.row() }?;
-        Some((layout.of_row(RowRef::new(&table.0.layout, row)), Rid(rid)))
+        let row = unsafe { table.0.layouts.row(version) }?;
+        Some((layout.of_row(row), Rid(rid)))
     };
     rids.filter_map(entry).collect()
 }
@@ -377,7 +416,7 @@ pub(crate) fn twice(table: &Table, index: &IndexInner, entries: &[(Words, Rid)])
     let row = |rid: Rid| {
         let version = table.0.slots.find(rid)?.newest()?;
         // SAFETY: nobody changes rows of the table now.
-        Some(RowRef::new(&table.0.layout, unsafe { version.row() }?))
+        unsafe { table.0.layouts.row(version) }
     };
     let runs = entries.chunk_by(|a, b| a.0 == b.0).filter(|run| run.len() > 1);
     runs.into_iter().find_map(|run| {
@@ -399,9 +438,8 @@ pub(crate) fn twice(table: &Table, index: &IndexInner, entries: &[(Words, Rid)])
 pub(crate) fn duplicate(table: &Table, index: &IndexInner, rid: Rid) -> StoreError {
     let version = table.0.slots.slot(rid).newest();
     // SAFETY: nobody changes rows of the table now.
-    let row = version.and_then(|version| unsafe { version.row() });
+    let row = version.and_then(|version| unsafe { table.0.layouts.row(version) });
     let values = row.map(|row| {
-        let row = RowRef::new(&table.0.layout, row);
         let values = index.columns.iter().map(|&column| row.value(column).to_string());
         values.collect::<Vec<_>>().join(", ")
     });

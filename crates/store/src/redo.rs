@@ -3,14 +3,19 @@
 //! ```text
 //! insert   1 table rid row           replace  2 table rid row
 //! patch    3 table rid count { bytes unchanged before, bytes changed } ...
-//! delete   4 table rid               definitions 5..8: table made, table dropped, index made, index dropped
+//! delete   4 table rid               sequence 13 id places that may have been given out
+//! definitions 5..12: table made, table dropped, index made, index dropped, column added, table truncated, sequence made, sequence dropped
 //! ```
 //!
 //! One record for each row a transaction changed, however often it did: the difference between the row before it and after
 //! it. There is nothing to undo in a log of committed transactions only.
 
-use crate::codec::{Reader, put_bytes, put_index, put_number, put_table, read_index, read_table};
-use crate::schema::{IndexDef, TableDef};
+use crate::codec::{
+    Reader, put_bytes, put_column, put_index, put_number, put_table, read_column, read_index, read_table,
+};
+use crate::row::RowRef;
+use crate::schema::{ColumnDef, IndexDef, TableDef};
+use crate::sequence::SequenceDef;
 use crate::slots::Rid;
 
 /// A change, as read back.
@@ -37,6 +42,13 @@ pub(crate) enum Record<'a> {
     DropTable(u32),
     CreateIndex(u32, IndexDef),
     DropIndex(u32, String),
+    AddColumn(u32, ColumnDef),
+    /// The table goes, and one of its definition with another number comes.
+    Truncate(u32, u32),
+    CreateSequence(u32, SequenceDef),
+    DropSequence(u32),
+    /// Its places below may have been given out. No definition: it may come in any order with changes of rows.
+    AdvanceSequence(u32, u64),
 }
 
 const INSERT: u8 = 1;
@@ -47,10 +59,22 @@ const CREATE_TABLE: u8 = 5;
 const DROP_TABLE: u8 = 6;
 const CREATE_INDEX: u8 = 7;
 const DROP_INDEX: u8 = 8;
+const ADD_COLUMN: u8 = 9;
+const TRUNCATE: u8 = 10;
+const CREATE_SEQUENCE: u8 = 11;
+const DROP_SEQUENCE: u8 = 12;
+const ADVANCE_SEQUENCE: u8 = 13;
 
 /// Whether a block changes definitions; such a block has this one record.
 pub(crate) fn is_definition(block: &[u8]) -> bool {
-    block.first().is_some_and(|&code| code >= CREATE_TABLE)
+    block
+        .first()
+        .is_some_and(|&code| code >= CREATE_TABLE && code != ADVANCE_SEQUENCE)
+}
+
+/// Whether a block changes rows, and nothing else.
+pub(crate) fn changes_rows(block: &[u8]) -> bool {
+    block.first().is_none_or(|&code| code < CREATE_TABLE)
 }
 
 fn head(bytes: &mut Vec<u8>, code: u8, table: u32, rid: Rid) {
@@ -64,8 +88,30 @@ pub(crate) fn put_row(
     bytes: &mut Vec<u8>,
     table: u32,
     rid: Rid,
+    before: Option<RowRef<'_>>,
+    after: Option<RowRef<'_>>,
+) {
+    // A patch leads from a row to one of the same layout.
+    let alike = before
+        .zip(after)
+        .is_none_or(|(before, after)| before.layout_number() == after.layout_number());
+    put_bytes_of_row(
+        bytes,
+        table,
+        rid,
+        before.map(RowRef::encoded),
+        after.map(RowRef::encoded),
+        alike,
+    );
+}
+
+fn put_bytes_of_row(
+    bytes: &mut Vec<u8>,
+    table: u32,
+    rid: Rid,
     before: Option<&[u8]>,
     after: Option<&[u8]>,
+    alike: bool,
 ) {
     match (before, after) {
         (None, None) => {}
@@ -76,7 +122,7 @@ pub(crate) fn put_row(
         }
         (Some(before), Some(after)) => {
             let start = bytes.len();
-            if before.len() == after.len() {
+            if alike && before.len() == after.len() {
                 head(bytes, PATCH, table, rid);
                 put_patch(bytes, before, after);
                 if bytes.len() - start < after.len() {
@@ -184,6 +230,41 @@ pub(crate) fn drop_index(table: u32, name: &str) -> Vec<u8> {
     bytes
 }
 
+pub(crate) fn add_column(table: u32, column: &ColumnDef) -> Vec<u8> {
+    let mut bytes = vec![ADD_COLUMN];
+    put_number(&mut bytes, u64::from(table));
+    put_column(&mut bytes, column);
+    bytes
+}
+
+pub(crate) fn truncate_table(id: u32, new: u32) -> Vec<u8> {
+    let mut bytes = vec![TRUNCATE];
+    put_number(&mut bytes, u64::from(id));
+    put_number(&mut bytes, u64::from(new));
+    bytes
+}
+
+pub(crate) fn create_sequence(id: u32, sequence: &SequenceDef) -> Vec<u8> {
+    let mut bytes = vec![CREATE_SEQUENCE];
+    put_number(&mut bytes, u64::from(id));
+    sequence.put(&mut bytes);
+    bytes
+}
+
+pub(crate) fn drop_sequence(id: u32) -> Vec<u8> {
+    let mut bytes = vec![DROP_SEQUENCE];
+    put_number(&mut bytes, u64::from(id));
+    bytes
+}
+
+/// A block of its own.
+pub(crate) fn advance_sequence(id: u32, upto: u64) -> Vec<u8> {
+    let mut bytes = vec![ADVANCE_SEQUENCE];
+    put_number(&mut bytes, u64::from(id));
+    put_number(&mut bytes, upto);
+    bytes
+}
+
 /// The records of a block, in order. `Some(None)` stands for one that cannot be read; nothing follows it.
 pub(crate) fn records(block: &[u8]) -> impl Iterator<Item = Option<Record<'_>>> {
     let mut reader = Reader::new(block);
@@ -209,6 +290,11 @@ fn record<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
         DROP_TABLE => Record::DropTable(reader.number32()?),
         CREATE_INDEX => Record::CreateIndex(reader.number32()?, read_index(reader)?),
         DROP_INDEX => Record::DropIndex(reader.number32()?, reader.text()?),
+        ADD_COLUMN => Record::AddColumn(reader.number32()?, read_column(reader)?),
+        TRUNCATE => Record::Truncate(reader.number32()?, reader.number32()?),
+        CREATE_SEQUENCE => Record::CreateSequence(reader.number32()?, SequenceDef::read(reader)?),
+        DROP_SEQUENCE => Record::DropSequence(reader.number32()?),
+        ADVANCE_SEQUENCE => Record::AdvanceSequence(reader.number32()?, reader.number()?),
         INSERT | REPLACE | PATCH | DELETE => {
             let (table, rid) = (reader.number32()?, Rid(reader.number32()?));
             match code {
@@ -249,8 +335,8 @@ mod tests {
                 }
             }
             let mut bytes = Vec::new();
-            put_row(&mut bytes, 3, Rid(9), Some(&before), Some(&after));
-            put_row(&mut bytes, 3, Rid(10), Some(&before), None);
+            put_bytes_of_row(&mut bytes, 3, Rid(9), Some(&before), Some(&after), true);
+            put_bytes_of_row(&mut bytes, 3, Rid(10), Some(&before), None, true);
             let read: Vec<_> = records(&bytes).map(|record| record.expect("sound")).collect();
             prop_assert_eq!(read.len(), 2);
             match &read[0] {
@@ -281,7 +367,7 @@ mod tests {
         let mut after = before.clone();
         after[300] = 8;
         let mut bytes = Vec::new();
-        put_row(&mut bytes, 1, Rid(1), Some(&before), Some(&after));
+        put_bytes_of_row(&mut bytes, 1, Rid(1), Some(&before), Some(&after), true);
         assert!(bytes.len() < 16, "{}", bytes.len());
     }
 }

@@ -15,6 +15,8 @@
 mod buffer;
 mod error;
 mod from_field;
+mod layout;
+mod layouts;
 mod row_index;
 mod typed;
 
@@ -23,186 +25,13 @@ use std::fmt;
 pub use buffer::RowBuf;
 pub use error::RowError;
 pub use from_field::FromField;
+pub use layout::Layout;
+pub(crate) use layouts::Layouts;
 pub use row_index::RowIndex;
 pub use typed::{Row, RowField};
 
-use crate::schema::{ColumnDef, TableDef};
 use crate::value::{Type, Value};
-
-/// Bit number of fields that are never NULL.
-const NEVER: u32 = u32::MAX;
-
-/// What is asked of a field for every row is worked out once.
-#[derive(Clone, Debug)]
-struct Field {
-    data_type: Type,
-    /// First byte in the row of a fixed field; of the others, their number among those kept with their length.
-    at: u32,
-    /// Bytes of a fixed field; 0 for the others (a fixed field of no bytes lies anywhere).
-    width: u32,
-    is_fixed: bool,
-    is_integer: bool,
-    /// Bit that says NULL, or `NEVER`.
-    null_bit: u32,
-    /// Smallest and largest integer.
-    least: i64,
-    most: i64,
-    name: String,
-}
-
-/// Where the fields of a table's rows lie.
-#[derive(Debug)]
-pub struct Layout {
-    fields: Vec<Field>,
-    /// First byte of the ends.
-    ends_at: usize,
-    /// Bytes of one end: 2 or 4.
-    end_bytes: usize,
-    variables: usize,
-    /// A row of NULLs, zeros and empty texts.
-    empty: Vec<u8>,
-    /// A bit for each column that has no NULL, 64 to a word.
-    required: Vec<u64>,
-}
-
-impl Layout {
-    /// Of a definition that was checked.
-    pub(crate) fn new(definition: &TableDef) -> Self {
-        let columns = &definition.columns;
-        let nullable = columns.iter().filter(|column| column.nullable).count();
-        let mut offset = nullable.div_ceil(8);
-        let (mut variables, mut bits) = (0_usize, 0_u32);
-        let mut field = |column: &ColumnDef| {
-            let data_type = column.data_type;
-            let width = data_type.fixed_bytes();
-            let at = match width {
-                Some(bytes) => {
-                    offset += bytes;
-                    offset - bytes
-                }
-                None => {
-                    variables += 1;
-                    variables - 1
-                }
-            };
-            let null_bit = if column.nullable {
-                bits += 1;
-                bits - 1
-            } else {
-                NEVER
-            };
-            let (least, most) = data_type.integer_range().unwrap_or((0, -1));
-            Field {
-                data_type,
-                at: at as u32,
-                width: width.unwrap_or(0) as u32,
-                is_fixed: width.is_some(),
-                is_integer: data_type.is_integer(),
-                null_bit,
-                least,
-                most,
-                name: column.name.clone(),
-            }
-        };
-        let fields: Vec<Field> = columns.iter().map(&mut field).collect();
-        let longest: usize = columns.iter().map(|column| column.data_type.bytes_max()).sum();
-        let end_bytes = if longest <= usize::from(u16::MAX) { 2 } else { 4 };
-        let mut empty = vec![0; offset + variables * end_bytes];
-        for field in &fields {
-            let bit = field.null_bit;
-            if bit != NEVER {
-                empty[bit as usize / 8] |= 1 << (bit % 8);
-            }
-            if let Type::FixedText { bytes } = field.data_type {
-                empty[field.at as usize..][..bytes as usize].fill(b' ');
-            }
-        }
-        let mut required = vec![0; fields.len().div_ceil(64)];
-        for (column, _) in fields
-            .iter()
-            .enumerate()
-            .filter(|(_, field)| field.null_bit == NEVER)
-        {
-            required[column / 64] |= 1 << (column % 64);
-        }
-        Layout {
-            fields,
-            ends_at: offset,
-            end_bytes,
-            variables,
-            empty,
-            required,
-        }
-    }
-
-    #[cold]
-    fn no_column(&self, column: String) -> RowError {
-        RowError::NoColumn {
-            column,
-            columns: self.fields.iter().map(|field| field.name.clone()).collect(),
-        }
-    }
-
-    /// Columns.
-    pub fn columns(&self) -> usize {
-        self.fields.len()
-    }
-
-    /// Bytes of a row without its texts and bytes that are kept with their length.
-    pub(crate) fn bytes_min(&self) -> usize {
-        self.empty.len()
-    }
-
-    /// What a column holds.
-    ///
-    /// # Panics
-    /// If there is no such column.
-    pub fn data_type(&self, column: usize) -> Type {
-        self.fields[column].data_type
-    }
-
-    /// Whether `bytes` can be a row: long enough, its ends in order, its texts UTF-8.
-    pub(crate) fn accepts(&self, bytes: &[u8]) -> bool {
-        let data_at = self.empty.len();
-        if bytes.len() < data_at {
-            return false;
-        }
-        let ends = (0..self.variables).map(|slot| self.end(bytes, slot));
-        let last = self
-            .variables
-            .checked_sub(1)
-            .map_or(0, |slot| self.end(bytes, slot));
-        if !ends.is_sorted() || last != bytes.len() - data_at {
-            return false;
-        }
-        let row = RowRef { layout: self, bytes };
-        let text_is_sound = |column: usize| std::str::from_utf8(row.raw(column)).is_ok();
-        (0..self.columns()).all(|column| !self.data_type(column).is_text() || text_is_sound(column))
-    }
-
-    #[inline]
-    fn end(&self, bytes: &[u8], slot: usize) -> usize {
-        if self.end_bytes == 2 {
-            let at = self.ends_at + slot * 2;
-            usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
-        } else {
-            let at = self.ends_at + slot * 4;
-            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize
-        }
-    }
-
-    /// First byte and length of a field.
-    #[inline]
-    fn span(&self, bytes: &[u8], column: usize) -> (usize, usize) {
-        let field = &self.fields[column];
-        if field.is_fixed {
-            return (field.at as usize, field.width as usize);
-        }
-        let slot = field.at as usize;
-        let start = if slot == 0 { 0 } else { self.end(bytes, slot - 1) };
-        (self.empty.len() + start, self.end(bytes, slot) - start)
-    }
-}
+use layout::{Field, NEVER};
 
 /// A row that can be read. Columns are named by position or by name ([`RowIndex`]).
 ///
@@ -234,9 +63,24 @@ impl<'a> RowRef<'a> {
         self.bytes
     }
 
-    /// Columns.
+    /// Whether it is of this layout.
+    #[inline]
+    pub(crate) fn has_layout(self, layout: &Layout) -> bool {
+        std::ptr::eq(self.layout, layout)
+    }
+
+    /// Number of its layout among those of its table.
+    #[inline]
+    pub(crate) fn layout_number(self) -> u16 {
+        self.layout.number()
+    }
+
+    /// Columns, those that were added to the table since it was written too.
     pub fn columns(self) -> usize {
-        self.layout.columns()
+        self.layout
+            .newest()
+            .map_or(self.layout, |newest| newest)
+            .columns()
     }
 
     /// What a column holds.
@@ -244,7 +88,8 @@ impl<'a> RowRef<'a> {
     /// # Panics
     /// If there is no such column.
     pub fn data_type(self, column: impl RowIndex) -> Type {
-        self.layout.data_type(self.position(column))
+        let column = self.position(column);
+        self.that_has(column).layout.data_type(column)
     }
 
     #[inline(always)]
@@ -254,24 +99,35 @@ impl<'a> RowRef<'a> {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// The field of a column that holds what `fits` wants.
+    /// This row, or for a column that was added since the one that has its default.
+    #[inline]
+    fn that_has(self, column: usize) -> RowRef<'a> {
+        match column < self.layout.fields.len() {
+            true => self,
+            false => self.layout.later(column),
+        }
+    }
+
+    /// The row that has a column ([`RowRef::that_has`]) and its field there, which holds what `fits` wants.
     #[inline(always)]
-    fn field(self, column: usize, wanted: &str, fits: impl Fn(&Field) -> bool) -> &'a Field {
-        let field = &self.layout.fields[column];
+    fn field(self, column: usize, wanted: &str, fits: impl Fn(&Field) -> bool) -> (RowRef<'a>, &'a Field) {
+        let row = self.that_has(column);
+        let field = &row.layout.fields[column];
         assert!(
             fits(field),
             "column {column} ({:?}) holds {}, no {wanted}",
             field.name,
             field.data_type
         );
-        field
+        (row, field)
     }
 
     /// Bytes of a field as kept.
     #[inline]
     pub(crate) fn raw(self, column: usize) -> &'a [u8] {
-        let (at, length) = self.layout.span(self.bytes, column);
-        &self.bytes[at..at + length]
+        let row = self.that_has(column);
+        let (at, length) = row.layout.span(row.bytes, column);
+        &row.bytes[at..at + length]
     }
 
     /// Whether a field is NULL.
@@ -280,8 +136,10 @@ impl<'a> RowRef<'a> {
     /// If there is no such column.
     #[inline]
     pub fn is_null(self, column: impl RowIndex) -> bool {
-        let bit = self.layout.fields[self.position(column)].null_bit;
-        bit != NEVER && self.bytes[bit as usize / 8] & (1 << (bit % 8)) != 0
+        let column = self.position(column);
+        let row = self.that_has(column);
+        let bit = row.layout.fields[column].null_bit;
+        bit != NEVER && row.bytes[bit as usize / 8] & (1 << (bit % 8)) != 0
     }
 
     /// A field of an integer type, a decimal of at most 18 digits (unscaled), a date or a timestamp; 0 if NULL.
@@ -290,13 +148,13 @@ impl<'a> RowRef<'a> {
     /// If there is no such column, or it holds something else.
     #[inline]
     pub fn int(self, column: impl RowIndex) -> i64 {
-        let field = self.field(self.position(column), "integer", |field| field.is_integer);
+        let (row, field) = self.field(self.position(column), "integer", |field| field.is_integer);
         let at = field.at as usize;
         match field.width {
-            1 => i64::from(self.bytes[at] as i8),
-            2 => i64::from(i16::from_le_bytes(array(self.bytes, at))),
-            4 => i64::from(i32::from_le_bytes(array(self.bytes, at))),
-            _ => i64::from_le_bytes(array(self.bytes, at)),
+            1 => i64::from(row.bytes[at] as i8),
+            2 => i64::from(i16::from_le_bytes(array(row.bytes, at))),
+            4 => i64::from(i32::from_le_bytes(array(row.bytes, at))),
+            _ => i64::from_le_bytes(array(row.bytes, at)),
         }
     }
 
@@ -307,12 +165,12 @@ impl<'a> RowRef<'a> {
     #[inline]
     pub fn decimal(self, column: impl RowIndex) -> i128 {
         let column = self.position(column);
-        let field = self.field(column, "number", |field| {
+        let (row, field) = self.field(column, "number", |field| {
             field.is_integer || field.data_type.is_wide()
         });
         match field.is_integer {
-            true => self.int(column).into(),
-            false => i128::from_le_bytes(array(self.bytes, field.at as usize)),
+            true => row.int(column).into(),
+            false => i128::from_le_bytes(array(row.bytes, field.at as usize)),
         }
     }
 
@@ -332,12 +190,10 @@ impl<'a> RowRef<'a> {
     /// If there is no such column, or it holds something else.
     pub fn float(self, column: impl RowIndex) -> f64 {
         let column = self.position(column);
-        match self
-            .field(column, "float", |field| field.data_type.is_float())
-            .width
-        {
-            4 => f32::from_le_bytes(array(self.raw(column), 0)).into(),
-            _ => f64::from_le_bytes(array(self.raw(column), 0)),
+        let (row, field) = self.field(column, "float", |field| field.data_type.is_float());
+        match field.width {
+            4 => f32::from_le_bytes(array(row.raw(column), 0)).into(),
+            _ => f64::from_le_bytes(array(row.raw(column), 0)),
         }
     }
 
@@ -408,9 +264,10 @@ impl<'a> RowRef<'a> {
     /// [`RowError::IsNull`] if the field is NULL and the type is no `Option`; [`RowError::ReadRange`].
     pub fn get<T: FromField<'a>>(self, column: impl RowIndex) -> Result<T, RowError> {
         let column = column.position(self.layout)?;
-        let Some(field) = self.layout.fields.get(column) else {
+        if column >= self.layout.fields.len() && column >= self.columns() {
             return Err(self.layout.no_column(column.to_string()));
-        };
+        }
+        let field = &self.that_has(column).layout.fields[column];
         let (name, asked) = (|| field.name.clone(), T::NAME);
         if !T::reads(field.data_type) {
             return Err(RowError::Read {
@@ -445,8 +302,13 @@ impl RowRef<'_> {
 }
 
 impl PartialEq for RowRef<'_> {
+    /// Rows of one layout are equal if their bytes are, others of one table if the values of all columns are.
     fn eq(&self, other: &Self) -> bool {
-        self.bytes == other.bytes
+        if self.has_layout(other.layout) {
+            return self.bytes == other.bytes;
+        }
+        let columns = self.columns();
+        columns == other.columns() && (0..columns).all(|column| self.value(column) == other.value(column))
     }
 }
 

@@ -5,7 +5,14 @@
 //!
 //! What it is not: the layout of rows, which [`crate::row`] derives.
 
-use crate::value::{DIGITS_MAX, Type};
+mod error;
+
+pub use error::SchemaError;
+
+use crate::constant::Constant;
+use crate::row::{Layout, RowBuf, RowError};
+use crate::ts::Ts;
+use crate::value::{DIGITS_MAX, Type, Value};
 
 /// Most columns of a table.
 pub const COLUMNS_MAX: usize = 1024;
@@ -13,6 +20,9 @@ pub const COLUMNS_MAX: usize = 1024;
 pub const INDEXES_MAX: usize = 64;
 /// Most bytes of a row: rows are kept whole in memory and in the log.
 pub const ROW_BYTES_MAX: usize = 4 << 20;
+
+/// Name of a primary key's index.
+pub(crate) const PRIMARY: &str = "primary";
 
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +33,51 @@ pub struct ColumnDef {
     pub data_type: Type,
     /// Whether fields may be NULL.
     pub nullable: bool,
+    /// What a new row has where it is not set.
+    pub default: Option<Constant>,
+}
+
+impl ColumnDef {
+    /// A column whose fields are never NULL.
+    pub fn new(name: &str, data_type: Type) -> Self {
+        ColumnDef {
+            name: name.to_owned(),
+            data_type,
+            nullable: false,
+            default: None,
+        }
+    }
+
+    /// Its fields may be NULL.
+    #[must_use]
+    pub fn nullable(self) -> Self {
+        ColumnDef {
+            nullable: true,
+            ..self
+        }
+    }
+
+    /// What a new row has where it is not set. It is checked with the table.
+    #[must_use]
+    pub fn default_value<'v>(self, value: impl Into<Value<'v>>) -> Self {
+        ColumnDef {
+            default: Some(Constant::from(value.into())),
+            ..self
+        }
+    }
+
+    /// Whether it takes its default.
+    fn check_default(&self) -> Result<(), RowError> {
+        let Some(default) = &self.default else {
+            return Ok(());
+        };
+        let plain = ColumnDef {
+            default: None,
+            ..self.clone()
+        };
+        let layout = Layout::new(vec![plain], 0, Ts::ZERO);
+        RowBuf::new(&layout).set(0, default.value())
+    }
 }
 
 /// An index.
@@ -55,87 +110,8 @@ pub struct TableDef {
     pub name: String,
     /// Columns, in order.
     pub columns: Vec<ColumnDef>,
-    /// Indexes; the first is the primary key's.
+    /// Indexes; the first is the primary key's, if there is one.
     pub indexes: Vec<IndexDef>,
-}
-
-/// Why a definition is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SchemaError {
-    /// No name, or one that is too long.
-    #[error("table {table:?}: the name {name:?} is empty or longer than 255 bytes")]
-    Name {
-        /// The table.
-        table: String,
-        /// The name.
-        name: String,
-    },
-    /// Two columns, or two indexes, of one name.
-    #[error("table {table:?}: {what} {name:?} is there twice")]
-    Twice {
-        /// The table.
-        table: String,
-        /// `column` or `index`.
-        what: &'static str,
-        /// The name.
-        name: String,
-    },
-    /// An index on a column that is not there.
-    #[error("table {table:?}, index {index:?}: there is no column {column:?}")]
-    NoColumn {
-        /// The table.
-        table: String,
-        /// The index.
-        index: String,
-        /// The column.
-        column: String,
-    },
-    /// Too many or too few columns or indexes.
-    #[error("table {table:?}: {found} {what}; at least 1 and at most {most} are possible")]
-    Count {
-        /// The table.
-        table: String,
-        /// `columns` or `indexes`.
-        what: &'static str,
-        /// How many there are.
-        found: usize,
-        /// How many there may be.
-        most: usize,
-    },
-    /// No primary key.
-    #[error("table {table:?} has no primary key: name its columns with primary_key")]
-    NoPrimaryKey {
-        /// The table.
-        table: String,
-    },
-    /// A primary key on a column that may be NULL.
-    #[error("table {table:?}: the primary key's column {column:?} may be NULL; make it a plain column")]
-    NullablePrimaryKey {
-        /// The table.
-        table: String,
-        /// The column.
-        column: String,
-    },
-    /// A decimal of no or of too many digits.
-    #[error(
-        "table {table:?}, column {column:?}: a decimal has 1 to 38 digits, at most all of them after the point"
-    )]
-    Decimal {
-        /// The table.
-        table: String,
-        /// The column.
-        column: String,
-    },
-    /// Rows longer than can be kept, even with empty texts.
-    #[error(
-        "table {table:?}: a row takes at least {bytes} bytes, the most is {ROW_BYTES_MAX}; declare shorter columns"
-    )]
-    LongRow {
-        /// The table.
-        table: String,
-        /// Bytes of its shortest row.
-        bytes: usize,
-    },
 }
 
 impl TableDef {
@@ -151,28 +127,27 @@ impl TableDef {
     /// Adds a column whose fields are never NULL.
     #[must_use]
     pub fn column(self, name: &str, data_type: Type) -> Self {
-        self.add(name, data_type, false)
+        self.with_column(ColumnDef::new(name, data_type))
     }
 
     /// Adds a column whose fields may be NULL.
     #[must_use]
     pub fn nullable(self, name: &str, data_type: Type) -> Self {
-        self.add(name, data_type, true)
+        self.with_column(ColumnDef::new(name, data_type).nullable())
     }
 
-    fn add(mut self, name: &str, data_type: Type, nullable: bool) -> Self {
-        self.columns.push(ColumnDef {
-            name: name.to_owned(),
-            data_type,
-            nullable,
-        });
+    /// Adds a column.
+    #[must_use]
+    pub fn with_column(mut self, column: ColumnDef) -> Self {
+        self.columns.push(column);
         self
     }
 
-    /// Makes these columns the primary key; its index is called `primary`.
+    /// Makes these columns the primary key; its index is called `primary`. Rows of a table without one are found by number and by other
+    /// indexes.
     #[must_use]
     pub fn primary_key(mut self, columns: &[&str]) -> Self {
-        let index = IndexDef::new("primary", columns, true);
+        let index = IndexDef::new(PRIMARY, columns, true);
         self.indexes.insert(0, index);
         self
     }
@@ -189,6 +164,11 @@ impl TableDef {
     pub fn index(mut self, name: &str, columns: &[&str]) -> Self {
         self.indexes.push(IndexDef::new(name, columns, false));
         self
+    }
+
+    /// The index of the primary key; none of a table without one.
+    pub fn primary_key_index(&self) -> Option<&IndexDef> {
+        self.indexes.first().filter(|index| index.name == PRIMARY)
     }
 
     /// Position of a column.
@@ -219,6 +199,7 @@ impl TableDef {
                 name,
                 data_type,
                 nullable,
+                default,
             } = column;
             let Some(position) = self.position(name) else {
                 return Some(format!("it has no column {name:?}"));
@@ -233,6 +214,17 @@ impl TableDef {
             if found.nullable != *nullable {
                 let can = |nullable| if nullable { "can" } else { "cannot" };
                 return Some(format!("column {name:?} {} be NULL", can(found.nullable)));
+            }
+            if found.default != *default {
+                let is = |default: &Option<Constant>| match default {
+                    None => "no default".to_owned(),
+                    Some(default) => format!("the default {default}"),
+                };
+                return Some(format!(
+                    "column {name:?} has {}, not {}",
+                    is(&found.default),
+                    is(default)
+                ));
             }
             if position != at {
                 return Some(format!("column {name:?} is at position {position}, not {at}"));
@@ -326,19 +318,25 @@ impl TableDef {
                 bytes,
             });
         }
-        let primary = self.indexes.first().filter(|index| index.name == "primary");
-        let Some(primary) = primary else {
-            return Err(SchemaError::NoPrimaryKey { table: table() });
-        };
-        for position in self.positions(primary)? {
-            if self.columns[position].nullable {
-                return Err(SchemaError::NullablePrimaryKey {
-                    table: table(),
-                    column: self.columns[position].name.clone(),
-                });
+        for column in &self.columns {
+            column.check_default().map_err(|source| SchemaError::Default {
+                table: table(),
+                source,
+            })?;
+        }
+        if let Some(primary) = self.primary_key_index() {
+            for position in self.positions(primary)? {
+                if self.columns[position].nullable {
+                    return Err(SchemaError::NullablePrimaryKey {
+                        table: table(),
+                        column: self.columns[position].name.clone(),
+                    });
+                }
             }
         }
-        count("indexes", self.indexes.len(), INDEXES_MAX)?;
+        if !self.indexes.is_empty() {
+            count("indexes", self.indexes.len(), INDEXES_MAX)?;
+        }
         for (position, index) in self.indexes.iter().enumerate() {
             named(&index.name)?;
             if self.indexes.iter().position(|known| known.name == index.name) != Some(position) {
@@ -347,6 +345,9 @@ impl TableDef {
                     what: "index",
                     name: index.name.clone(),
                 });
+            }
+            if position > 0 && index.name == PRIMARY {
+                return Err(SchemaError::Primary { table: table() });
             }
             count("columns of an index", index.columns.len(), COLUMNS_MAX)?;
             self.positions(index)?;

@@ -397,7 +397,7 @@ mod tests {
         slots
             .claim(Rid(130))
             .unwrap()
-            .set(VersionPtr::new(None, None, Some(b"row"), 0));
+            .set(VersionPtr::new(None, None, Some(b"row"), 0, 0));
         assert!(slots.claim(Rid(u32::MAX)).is_none());
         assert_eq!(slots.sweep(), 1);
         let taken: HashSet<u32> = (0..191).map(|_| slots.take(0).unwrap().0).collect();

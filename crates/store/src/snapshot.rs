@@ -73,7 +73,7 @@ impl Snapshot {
 
     fn check_index(&self, index: &Index) -> Result<()> {
         self.check(&index.table)?;
-        if index.inner.since > self.ts {
+        if !index.inner.is_made(self.ts) {
             return Err(index.unusable("was made after the snapshot"));
         }
         if !index.inner.is_live() {
@@ -85,28 +85,28 @@ impl Snapshot {
     #[inline]
     fn read<'a>(&'a self, table: &'a Table, slot: &'a Slot) -> Option<RowRef<'a>> {
         ctx!(prefetch = &raw const *slot);
-        ctx!(prefetch = slot.ask_newest(table.0.layout.bytes_min()));
-        Some(RowRef::new(&table.0.layout, self.version(slot)?.1))
+        ctx!(prefetch = slot.ask_newest(table.layout().bytes_min()));
+        Some(self.version(table, slot)?.1)
     }
 
-    /// The bytes of a row, and the commit that made it so.
+    /// A row, and the commit that made it so.
     #[inline]
-    fn version<'a>(&'a self, slot: &'a Slot) -> Option<(Ts, &'a [u8])> {
+    fn version<'a>(&'a self, table: &'a Table, slot: &'a Slot) -> Option<(Ts, RowRef<'a>)> {
         let version = slot.newest()?.visible(self.ts)?;
         // SAFETY: versions this snapshot sees are kept while it is open.
-        let row = unsafe { version.row::<'a>() }?;
+        let row = unsafe { table.0.layouts.row(version) }?;
         Some((version.committed()?, row))
     }
 
-    /// The rows of a table of this store with these numbers, the commit that made each so, and their bytes.
+    /// The rows of a table of this store with these numbers, the commit that made each so, and they themselves.
     pub(crate) fn versions<'a>(
         &'a self,
         table: &'a Table,
         rids: std::ops::Range<u32>,
-    ) -> impl Iterator<Item = (Rid, Ts, &'a [u8])> + use<'a> {
+    ) -> impl Iterator<Item = (Rid, Ts, RowRef<'a>)> + use<'a> {
         let end = rids.end.min(table.0.slots.end());
         (rids.start..end).filter_map(move |rid| {
-            let (ts, row) = self.version(table.0.slots.find(Rid(rid))?)?;
+            let (ts, row) = self.version(table, table.0.slots.find(Rid(rid))?)?;
             Some((Rid(rid), ts, row))
         })
     }

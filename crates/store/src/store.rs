@@ -28,17 +28,20 @@ use crate::options::Options;
 use crate::park::{self, Park};
 use crate::pool::Pool;
 use crate::recovery::{self, Content};
+use crate::sequence::SequenceInner;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
 use crate::storage::{Folder, Storage};
 use crate::table::Table;
 use crate::ts::Ts;
 
-/// The tables of a store by name.
+/// The tables and sequences of a store by name.
 #[derive(Default)]
 pub(crate) struct Catalog {
     pub(crate) tables: BTreeMap<String, Table>,
-    /// The number the next table gets.
+    /// By name, too.
+    pub(crate) sequences: BTreeMap<String, Arc<SequenceInner>>,
+    /// The highest number of a table or a sequence so far.
     pub(crate) next_id: u32,
 }
 

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::changed::Changed;
+use crate::error::{Result, StoreError};
 use crate::index::{Index, IndexInner};
 use crate::lock::TableLock;
 use crate::memory::Memory;
 use crate::operations::TableOperations;
-use crate::row::{Layout, Row, RowBuf, RowError};
-use crate::schema::{INDEXES_MAX, IndexDef, TableDef};
+use crate::row::{Layout, Layouts, Row, RowBuf, RowError};
+use crate::schema::{INDEXES_MAX, IndexDef, PRIMARY, SchemaError, TableDef};
 use crate::slots::Slots;
 
 /// A count that several workers change, each on a line of its own.
@@ -44,9 +45,8 @@ pub(crate) struct TableInner {
     // Fixed.
     pub(crate) id: u32,
     pub(crate) name: String,
-    /// Columns as defined; its indexes are those it began with, see `definition`.
-    pub(crate) base: TableDef,
-    pub(crate) layout: Arc<Layout>,
+    /// Rows are written in the newest. Who adds one holds the table's lock exclusively.
+    pub(crate) layouts: Layouts,
     pub(crate) operations: TableOperations,
     pub(crate) lock: Arc<TableLock>,
     /// The store's: it also says which store's the table is.
@@ -69,13 +69,12 @@ pub(crate) struct TableInner {
 
 impl TableInner {
     /// An empty table without indexes.
-    pub(crate) fn new(id: u32, base: TableDef, workers: usize, memory: Arc<Memory>) -> Self {
+    pub(crate) fn new(id: u32, definition: &TableDef, workers: usize, memory: Arc<Memory>) -> Self {
         TableInner {
             id,
-            name: base.name.clone(),
-            layout: Arc::new(Layout::new(&base)),
-            operations: TableOperations::of(&base.name),
-            base,
+            name: definition.name.clone(),
+            layouts: Layouts::new(definition.columns.clone()),
+            operations: TableOperations::of(&definition.name),
             lock: TableLock::new(id),
             memory,
             slots: Slots::new(workers),
@@ -118,53 +117,88 @@ impl TableInner {
         self.indexes[number].get()
     }
 
-    /// The primary key's index.
-    pub(crate) fn primary(&self) -> &Arc<IndexInner> {
-        self.index(0).expect("every table has one and keeps it")
+    /// The primary key's index, which its table keeps; none of a table without a primary key.
+    pub(crate) fn primary(&self) -> Option<&Arc<IndexInner>> {
+        self.index(0).filter(|index| index.name == PRIMARY)
     }
 
-    /// Takes an index into use. False when a table has had as many as it can in its life.
-    pub(crate) fn add_index(&self, index: IndexInner) -> bool {
+    /// Those that can be read, with their numbers: not those that are being made.
+    fn usable(&self) -> impl Iterator<Item = (usize, &Arc<IndexInner>)> {
+        self.indexes().filter(|(_, index)| index.is_usable())
+    }
+
+    /// Takes an index into use. None when a table has had as many as it can in its life.
+    pub(crate) fn add_index(&self, index: IndexInner) -> Option<Arc<IndexInner>> {
         let index = Arc::new(index);
         for (number, place) in self.indexes.iter().enumerate() {
             if place.set(Arc::clone(&index)).is_ok() {
                 self.live.fetch_or(1 << number, Ordering::AcqRel);
                 self.measure();
-                return true;
+                return Some(index);
             }
         }
-        false
+        None
     }
 
-    /// Whether another index can be added.
-    pub(crate) fn has_room(&self) -> bool {
-        self.indexes.iter().any(|place| place.get().is_none())
+    /// Takes an index out of use.
+    pub(crate) fn remove_index(&self, index: &Arc<IndexInner>) {
+        let mut live = self.indexes();
+        if let Some((number, index)) = live.find(|(_, live)| Arc::ptr_eq(live, index)) {
+            index.drop_it();
+            self.live.fetch_and(!(1 << number), Ordering::AcqRel);
+        }
     }
 
-    /// Takes an index out of use. False if there is none of this name.
-    pub(crate) fn remove_index(&self, name: &str) -> bool {
-        let Some((number, index)) = self.indexes().find(|(_, index)| index.name == name) else {
-            return false;
+    /// The definition with another index, which it can have.
+    pub(crate) fn with_index(&self, name: &str, unique: bool, columns: &[&str]) -> Result<TableDef> {
+        if self.indexes().any(|(_, index)| index.name == name) {
+            return Err(StoreError::Exists {
+                what: "an index",
+                name: name.to_owned(),
+            });
+        }
+        let with = match unique {
+            true => self.definition().unique(name, columns),
+            false => self.definition().index(name, columns),
         };
-        index.drop_it();
-        self.live.fetch_and(!(1 << number), Ordering::AcqRel);
-        true
+        with.check()?;
+        if name == PRIMARY {
+            return Err(StoreError::Schema(SchemaError::Primary { table: with.name }));
+        }
+        if self.indexes.iter().all(|place| place.get().is_some()) {
+            return Err(StoreError::Schema(SchemaError::Count {
+                table: with.name,
+                what: "indexes, dropped ones included, until the store is opened again",
+                found: INDEXES_MAX + 1,
+                most: INDEXES_MAX,
+            }));
+        }
+        Ok(with)
+    }
+
+    /// # Errors
+    /// [`StoreError::Dropped`].
+    pub(crate) fn check_there(&self) -> Result<()> {
+        match self.dropped.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(StoreError::Dropped {
+                table: self.name.clone(),
+            }),
+        }
     }
 
     /// The definition with the indexes of now.
     pub(crate) fn definition(&self) -> TableDef {
+        let columns = self.layouts.newest().definitions();
         let index = |index: &Arc<IndexInner>| IndexDef {
             name: index.name.clone(),
-            columns: index
-                .columns
-                .iter()
-                .map(|&at| self.base.columns[at].name.clone())
-                .collect(),
+            columns: index.columns.iter().map(|&at| columns[at].name.clone()).collect(),
             unique: index.unique,
         };
         TableDef {
-            indexes: self.indexes().map(|(_, inner)| index(inner)).collect(),
-            ..self.base.clone()
+            name: self.name.clone(),
+            columns: columns.to_vec(),
+            indexes: self.usable().map(|(_, inner)| index(inner)).collect(),
         }
     }
 }
@@ -198,24 +232,25 @@ impl Table {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Its columns and indexes as they are now.
+    /// Its columns and indexes as they are now, without indexes that are being made.
     pub fn definition(&self) -> TableDef {
         self.0.definition()
     }
 
     /// Position of a column.
     pub fn column(&self, name: &str) -> Option<usize> {
-        self.0.base.position(name)
+        let columns = self.0.layouts.newest().definitions();
+        columns.iter().position(|column| column.name == name)
     }
 
-    /// Where the fields of its rows lie.
+    /// Where the fields of its new rows lie.
     pub fn layout(&self) -> &Arc<Layout> {
-        &self.0.layout
+        self.0.layouts.newest()
     }
 
-    /// A row of it to be filled in: NULL where that is possible; the other columns must be set before it is inserted.
+    /// A row of it to be filled in, with the defaults of its columns or NULL; columns that have neither must be set before it is inserted.
     pub fn new_row(&self) -> RowBuf {
-        RowBuf::new(&self.0.layout)
+        RowBuf::new(self.layout())
     }
 
     /// A row of it from a struct: columns that the struct does not have are NULL.
@@ -230,20 +265,29 @@ impl Table {
 
     /// An index by name.
     pub fn index(&self, name: &str) -> Option<Index> {
-        let mut indexes = self.0.indexes();
+        let mut indexes = self.0.usable();
         indexes
             .find(|(_, inner)| inner.name == name)
             .map(|(_, inner)| self.handle(inner))
     }
 
     /// The primary key's index.
+    ///
+    /// # Panics
+    /// If the table has no primary key: see [`Table::primary_key`].
     pub fn primary(&self) -> Index {
-        self.handle(self.0.primary())
+        let primary = self.primary_key();
+        primary.unwrap_or_else(|| panic!("table {:?} has no primary key", self.name()))
+    }
+
+    /// The primary key's index; none of a table without a primary key.
+    pub fn primary_key(&self) -> Option<Index> {
+        self.0.primary().map(|inner| self.handle(inner))
     }
 
     /// All indexes, the primary key's first.
     pub fn indexes(&self) -> Vec<Index> {
-        self.0.indexes().map(|(_, inner)| self.handle(inner)).collect()
+        self.0.usable().map(|(_, inner)| self.handle(inner)).collect()
     }
 
     fn handle(&self, inner: &Arc<IndexInner>) -> Index {

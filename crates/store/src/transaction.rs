@@ -203,7 +203,7 @@ impl<'s> Transaction<'s> {
         };
         ctx!(prefetch = &raw const *slot);
         // Before the lock, although the version may be another one by then: so the line comes while the lock is taken, too.
-        ctx!(prefetch = slot.ask_newest(table.0.layout.bytes_min()));
+        ctx!(prefetch = slot.ask_newest(table.layout().bytes_min()));
         let name = RowName {
             table: table.0.id,
             rid: rid.0,
@@ -227,8 +227,7 @@ impl<'s> Transaction<'s> {
         };
         // SAFETY: the lock keeps all others from replacing the version before the transaction ends, and what the transaction
         // itself replaces is kept to its end; `'t` ends before it.
-        let row = unsafe { version.row::<'t>() };
-        Ok(row.map(|row| RowRef::new(&table.0.layout, row)))
+        Ok(unsafe { table.0.layouts.row(version) })
     }
 
     /// The row of a key of a unique index, locked shared; or none, and then nobody else can add one until the transaction ends. Rows with a NULL
@@ -274,7 +273,7 @@ impl<'s> Transaction<'s> {
                 Some(rid)
             };
             let first: Vec<Option<Rid>> = keys.iter().map(first).collect();
-            let bytes = index.table.0.layout.bytes_min();
+            let bytes = index.table.layout().bytes_min();
             for rid in first.iter().flatten() {
                 slots.ask_row(*rid, bytes);
             }

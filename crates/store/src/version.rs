@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! slot ─► newest ──previous──► older ──previous──► oldest that a snapshot may still read
-//!        ┌────┬──────────┬────────┬──────────┬─────────────┐
-//!        │ ts │ previous │ length │ deleted? │ row's bytes │    one allocation
-//!        └────┴──────────┴────────┴──────────┴─────────────┘
+//!        ┌────┬──────────┬────────┬──────────┬────────┬─────────────┐
+//!        │ ts │ previous │ length │ deleted? │ layout │ row's bytes │    one allocation
+//!        └────┴──────────┴────────┴──────────┴────────┴─────────────┘
 //! ```
 //!
 //! Who owns one: the slot owns its newest, the transaction that replaced one owns that until it commits, then its garbage
@@ -32,6 +32,8 @@ pub(crate) struct Version {
     previous: AtomicPtr<Version>,
     length: u32,
     deleted: bool,
+    /// The row's, among those of its table.
+    layout: u16,
 }
 
 /// Most lines of a row that are asked for ahead; the processor's own prefetchers follow. Unmeasured.
@@ -49,11 +51,12 @@ unsafe impl Send for VersionPtr {}
 
 impl VersionPtr {
     /// A new version over `previous`, not committed, in memory of a worker's pool if there is one. `change` is its number among those of its
-    /// session. None if the allocator refuses.
+    /// session, `layout` that of the row's layout. None if the allocator refuses.
     pub(crate) fn new(
         pool: Option<&Pool>,
         previous: Option<VersionPtr>,
         row: Option<&[u8]>,
+        layout: u16,
         change: u64,
     ) -> Option<VersionPtr> {
         let bytes = row.unwrap_or(&[]);
@@ -62,6 +65,7 @@ impl VersionPtr {
             previous: AtomicPtr::new(as_raw(previous)),
             length: bytes.len() as u32,
             deleted: row.is_none(),
+            layout,
         };
         // SAFETY: the allocation is not empty; it holds the head and then the row's bytes.
         unsafe {
@@ -131,6 +135,12 @@ impl VersionPtr {
     pub(crate) fn ask_first(self, bytes: usize) -> *const u8 {
         self.ask(bytes);
         self.0.as_ptr().cast()
+    }
+
+    /// Number of its row's layout.
+    #[inline]
+    pub(crate) fn layout(self) -> u16 {
+        self.head().layout
     }
 
     pub(crate) fn is_deleted(self) -> bool {

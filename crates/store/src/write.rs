@@ -34,7 +34,7 @@ impl Transaction<'_> {
     /// [`RowError::NotSet`] if a column without NULL was not set; [`StoreError::Duplicate`] if a unique index has its key; limits;
     /// locks that are not granted.
     pub fn insert(&self, table: &Table, row: &RowBuf) -> Result<Rid> {
-        let row = row.whole(table.name(), &table.0.layout)?;
+        let row = row.whole(table.name(), &table.0.layouts)?;
         self.operate(table.0.operations.insert, |state| {
             self.reach(state, table, Reach::WriteRows)?;
             let (rid, slot) = self.free_row(state, table)?;
@@ -101,18 +101,18 @@ impl Transaction<'_> {
             let before = self.lock_to_change(state, table, rid)?;
             ctx!();
             // SAFETY: locked; what the transaction replaces is kept to its end.
-            let row = unsafe { before.row() }.expect("a row that is there");
+            let row = unsafe { table.0.layouts.row(before) }.expect("a row that is there");
             let mut scratch = state
                 .scratch
                 .take()
-                .unwrap_or_else(|| RowBuf::new(&table.0.layout));
-            scratch.load(&table.0.layout, row);
+                .unwrap_or_else(|| RowBuf::new(table.layout()));
+            scratch.load(table.layout(), row);
             Ok((scratch, before))
         })?;
         let changed = change(&mut scratch);
         self.go_on(|state| {
             let answer = changed.map_err(StoreError::from).and_then(|()| {
-                let row = scratch.whole(table.name(), &table.0.layout)?;
+                let row = scratch.whole(table.name(), &table.0.layouts)?;
                 let slot = table.0.slots.slot(rid);
                 if slot.newest() != Some(before) {
                     return Err(StoreError::ChangedMeanwhile {
@@ -183,14 +183,30 @@ impl Transaction<'_> {
         same_key: Option<RowMode>,
     ) -> Result<()> {
         let store = &self.session.store;
+        let newest = table.layouts.newest();
+        let upgraded;
+        let after = match after.filter(|row| !row.has_layout(newest)) {
+            None => after,
+            // It was made before a column was added.
+            Some(row) => {
+                upgraded = RowBuf::upgraded(row, newest);
+                Some(upgraded.row())
+            }
+        };
         let bytes = after.map_or(0, |row| row.encoded().len());
         let limit = store.options.transaction_bytes_max;
         if state.bytes + bytes > limit {
             return Err(StoreError::TransactionTooLarge { limit });
         }
         let pool = Some(store.pool(self.session.worker));
-        let version = VersionPtr::new(pool, before, after.map(RowRef::encoded), state.changes)
-            .ok_or(StoreError::OutOfMemory { bytes })?;
+        let version = VersionPtr::new(
+            pool,
+            before,
+            after.map(RowRef::encoded),
+            newest.number(),
+            state.changes,
+        )
+        .ok_or(StoreError::OutOfMemory { bytes })?;
         if state.share.take(&store.memory, version.bytes()) {
             table.measure();
         }
@@ -218,8 +234,7 @@ impl Transaction<'_> {
         if let Some(after) = after {
             ctx!();
             // SAFETY: locked; what the transaction replaces is kept to its end.
-            let before = before.and_then(|before| unsafe { before.row() });
-            let before = before.map(|row| RowRef::new(&table.layout, row));
+            let before = before.and_then(|before| unsafe { table.layouts.row(before) });
             match self.enter(state, table, rid, before, after, same_key) {
                 Ok(moves) => state.writes[mark.0].moves = moves,
                 Err(error) => {
@@ -313,8 +328,9 @@ impl Transaction<'_> {
                 };
                 state.holder.row(name, &slot.lock, same_key)?;
                 // SAFETY: locked, and not used beyond this block.
-                let row = state.newest(slot).and_then(|version| unsafe { version.row() });
-                let row = row.map(|row| RowRef::new(&table.layout, row));
+                let row = state
+                    .newest(slot)
+                    .and_then(|version| unsafe { table.layouts.row(version) });
                 let layout = &index.layout;
                 if let Some(row) = row.filter(|&row| layout.of_row(row) == *key && layout.is_of(row, &exact))
                 {

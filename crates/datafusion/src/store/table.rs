@@ -56,12 +56,13 @@ impl StoreTable {
     /// moment; in others every scan takes a snapshot of its own.
     pub fn new(store: &Store, table: &Table) -> Self {
         let definition = table.definition();
-        let key = table.primary().columns().to_vec();
+        let key = table.primary_key();
+        let key = key.map(|key| Constraint::PrimaryKey(key.columns().to_vec()));
         StoreTable {
             store: store.clone(),
             table: table.clone(),
             schema: arrow_schema(&definition),
-            constraints: Constraints::new_unverified(vec![Constraint::PrimaryKey(key)]),
+            constraints: Constraints::new_unverified(key.into_iter().collect()),
             moment: None,
         }
     }

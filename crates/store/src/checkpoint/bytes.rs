@@ -4,6 +4,7 @@
 //!   magic 8 │ version 4 │ checksum 4 │ store id 8 │ ts 8          little endian; this layout stays in all versions
 //!
 //!   version 1: a checkpoint is one file whose chunks hold any rows of a table       version 2: files of chunks that hold ranges of rows
+//!   version 3: columns have defaults, and were added by commits; there are sequences
 //! ```
 //!
 //! What it is not: it knows no files.
@@ -14,7 +15,7 @@ use super::CheckpointError;
 use crate::ts::Ts;
 
 /// The newest format; older ones are read.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 pub(super) const HEAD_BYTES: usize = 32;
 
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {

@@ -75,6 +75,16 @@ impl Reading<'_> {
                         | Record::Patch { table, rid, .. }
                         | Record::Delete { table, rid },
                     ) => (*table, *rid),
+                    Some(Record::AdvanceSequence(id, upto)) => {
+                        let Some((_, logged)) = self.sequences.get(id) else {
+                            return Err(
+                                self.damaged(format!("commit {ts} is about a sequence that is not there"))
+                            );
+                        };
+                        // By every thread: it never goes back.
+                        logged.fetch_max(*upto, Ordering::Relaxed);
+                        continue;
+                    }
                     Some(_) => return Err(self.damaged(format!("commit {ts} mixes rows and definitions"))),
                     None => return Err(self.damaged(format!("commit {ts} cannot be read"))),
                 };
@@ -138,15 +148,17 @@ impl Reading<'_> {
                 table.name, rid.0
             )))
         };
+        // The log has rows as they were written, in the newest layout; that of the checkpoint's may be older.
+        let layout = table.layouts.newest();
         match record {
-            Record::Row { row, .. } => self.put(table, rid, row, ts)?,
+            Record::Row { row, .. } => self.put(table, rid, row, layout, ts)?,
             Record::Patch { patch, .. } => {
                 let Some(version) = table.slots.find(rid).and_then(|slot| slot.newest()) else {
                     return wrong("changes a row that is not there");
                 };
                 // SAFETY: this thread alone has the row.
                 let row = unsafe { version.row_mut() };
-                if !patch.apply(row) || !table.layout.accepts(row) {
+                if version.layout() != layout.number() || !patch.apply(row) || !layout.accepts(row) {
                     return wrong("changes a row into what cannot be");
                 }
                 version.commit(ts);

@@ -3,11 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Layout, NEVER, RowError, RowIndex, RowRef};
+use super::layout::NEVER;
+use super::{Layout, Layouts, RowError, RowIndex, RowRef};
 use crate::schema::ROW_BYTES_MAX;
 use crate::value::{Type, Value};
 
-/// A row being made. It begins with NULL where that is possible; a column without NULL must be set before the row is inserted.
+/// A row being made. It begins with the defaults of its columns, or NULL; a column that has neither must be set before the row is inserted.
+///
+/// One that was made before a column was added to its table still can be inserted: that column has its default then, or what it is set to.
 #[derive(Clone)]
 pub struct RowBuf {
     layout: Arc<Layout>,
@@ -27,29 +30,73 @@ impl RowBuf {
     pub(crate) fn new(layout: &Arc<Layout>) -> Self {
         RowBuf {
             layout: Arc::clone(layout),
-            bytes: layout.empty.clone(),
+            bytes: layout.initial.clone(),
             missing: layout.required.clone(),
         }
     }
 
-    /// Becomes a copy of bytes this layout accepts.
-    pub(crate) fn load(&mut self, layout: &Arc<Layout>, bytes: &[u8]) {
+    /// Becomes a copy of a row of the table whose newest layout this is.
+    pub(crate) fn load(&mut self, layout: &Arc<Layout>, row: RowRef<'_>) {
         if !Arc::ptr_eq(&self.layout, layout) {
             self.layout = Arc::clone(layout);
         }
+        if !std::ptr::eq(row.layout, &**layout) {
+            *self = RowBuf::upgraded(row, layout);
+            return;
+        }
         self.bytes.clear();
-        self.bytes.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(row.bytes);
         self.missing.clear();
     }
 
-    /// The row, if it can be one of the table whose layout this is.
+    /// A row of an older layout as one of the newest: what was added since has its default.
+    #[cold]
+    pub(crate) fn upgraded(row: RowRef<'_>, newest: &Arc<Layout>) -> RowBuf {
+        RowBuf::upgraded_without(row, newest, &[])
+    }
+
+    fn upgraded_without(row: RowRef<'_>, newest: &Arc<Layout>, missing: &[u64]) -> RowBuf {
+        let mut buffer = RowBuf::new(newest);
+        let is_missing = |column: usize| {
+            let bits = missing.get(column / 64).copied().unwrap_or(0);
+            bits & 1 << (column % 64) != 0
+        };
+        for column in (0..row.layout.columns()).filter(|&column| !is_missing(column)) {
+            buffer
+                .set(column, row.value(column))
+                .expect("the column takes what it held");
+        }
+        buffer
+    }
+
+    /// Takes on the newest layout of its table. False if it has that.
+    #[cold]
+    fn upgrade(&mut self) -> bool {
+        let Some(newest) = self.layout.newest() else {
+            return false;
+        };
+        let upgraded = RowBuf::upgraded_without(self.row(), newest, &self.missing);
+        *self = upgraded;
+        true
+    }
+
+    pub(super) fn into_encoded(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// The row, if it can be one of the table that has these layouts.
     ///
     /// # Errors
-    /// [`RowError::OtherTable`], [`RowError::NotSet`].
-    pub(crate) fn whole(&self, table: &str, layout: &Arc<Layout>) -> Result<RowRef<'_>, RowError> {
-        if !Arc::ptr_eq(&self.layout, layout) {
+    /// [`RowError::OtherTable`], [`RowError::LongRow`], [`RowError::NotSet`].
+    pub(crate) fn whole(&self, table: &str, layouts: &Layouts) -> Result<RowRef<'_>, RowError> {
+        if !layouts.has(&self.layout) {
             return Err(RowError::OtherTable {
                 table: table.to_owned(),
+            });
+        }
+        if self.bytes.len() > ROW_BYTES_MAX {
+            return Err(RowError::LongRow {
+                bytes: self.bytes.len(),
             });
         }
         let mut missing = self.missing.iter().enumerate();
@@ -67,7 +114,7 @@ impl RowBuf {
     /// Becomes as new: nothing is set.
     pub fn clear(&mut self) {
         self.bytes.clear();
-        self.bytes.extend_from_slice(&self.layout.empty);
+        self.bytes.extend_from_slice(&self.layout.initial);
         self.missing.clear();
         self.missing.extend_from_slice(&self.layout.required);
     }
@@ -116,7 +163,11 @@ impl RowBuf {
     /// Sets what is no integer, or refuses one.
     fn set_other(&mut self, column: usize, value: Value<'_>) -> Result<(), RowError> {
         let Some(field) = self.layout.fields.get(column) else {
-            return Err(self.layout.no_column(column.to_string()));
+            // Perhaps it was added after the row was begun.
+            return match self.upgrade() {
+                true => self.set(column, value),
+                false => Err(self.layout.no_column(column.to_string())),
+            };
         };
         let name = || field.name.clone();
         let data_type = field.data_type;
@@ -185,7 +236,7 @@ impl RowBuf {
         let data_type = field.data_type;
         let fits = match data_type.exact_bytes() {
             Some(exactly) => bytes.len() == exactly,
-            None => bytes.len() <= data_type.bytes_max(),
+            None => bytes.len() <= data_type.bytes_max().min(ROW_BYTES_MAX),
         };
         if !fits {
             return Err(RowError::Length {
@@ -193,10 +244,6 @@ impl RowBuf {
                 expected: data_type,
                 bytes: bytes.len(),
             });
-        }
-        let row_bytes = self.bytes.len() + bytes.len() - self.layout.span(&self.bytes, column).1;
-        if !field.is_fixed && row_bytes > ROW_BYTES_MAX {
-            return Err(RowError::LongRow { bytes: row_bytes });
         }
         self.put(column, bytes);
         if let Type::FixedText { bytes: exactly } = data_type {

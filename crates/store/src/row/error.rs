@@ -33,7 +33,7 @@ pub enum RowError {
         bytes: usize,
     },
     /// A row longer than can be kept.
-    #[error("the row would take {bytes} bytes; the most is {ROW_BYTES_MAX}")]
+    #[error("the row takes {bytes} bytes; the most is {ROW_BYTES_MAX}")]
     LongRow {
         /// Bytes of the row.
         bytes: usize,

@@ -48,8 +48,7 @@ impl Sealed for usize {
 
 impl Sealed for &str {
     fn position(self, layout: &Layout) -> Result<usize, RowError> {
-        let position = layout.fields.iter().position(|field| field.name == self);
-        position.ok_or_else(|| layout.no_column(format!("{self:?}")))
+        layout.position(self)
     }
 }
 

@@ -35,6 +35,7 @@ use crate::value::{Type, Value};
 /// | `table = "..."` | the struct | the table's name; it must be there |
 /// | `primary_key(a, b)`, `index(name(a, b))`, `unique(name(a, b))` | the struct | names of fields, the most significant first |
 /// | `name = "..."` | a field | the column's name, if it is another than the field's |
+/// | `default = ...` | a field | what rows have that do not set the column: those of before it was added, for example |
 /// | `type = Type::...` | a field | the column's type, if it is another than [`RowField::TYPE`] of the field's |
 ///
 /// A field that is not there, or a struct without the table's name, does not compile:

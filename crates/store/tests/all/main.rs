@@ -2,6 +2,7 @@
 //!
 //! Three programs stand beside this one, and each says why: `examples`, `limits` (an allocator) and `workers` (CTX points).
 
+mod add_column;
 mod backup;
 mod by_key;
 mod checker;
@@ -17,6 +18,7 @@ mod findings;
 mod follower;
 mod history;
 mod incremental;
+mod index_build;
 mod keys;
 mod lock;
 mod log_clients;
@@ -26,13 +28,16 @@ mod log_faults;
 mod log_support;
 mod long_keys;
 mod model;
+mod no_primary_key;
 mod refusal_support;
 mod refusals;
 mod rows;
 mod same_thread;
 mod scan_after;
+mod sequence;
 mod serializable;
 mod skipped;
 mod small;
 mod storm;
+mod truncate;
 mod typed;

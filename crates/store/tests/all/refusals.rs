@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::refusal_support::{definition, ids, insert, open, text};
 use corun_store::{
-    COLUMNS_MAX, Direction, INDEXES_MAX, Lock, Options, Result, Rid, RowBuf, RowError, Store, TableDef, Type,
-    Value,
+    COLUMNS_MAX, ColumnDef, Direction, INDEXES_MAX, Lock, Options, Result, Rid, RowBuf, RowError, Store,
+    TableDef, Type, Value,
 };
 
 type Change = fn(&mut RowBuf) -> Result<(), RowError>;
@@ -119,8 +119,12 @@ fn definitions_that_are_refused() {
         "table \"\": the name \"\" is empty or longer than 255 bytes"
     );
     assert_eq!(
-        create(bare("u")),
-        "table \"u\" has no primary key: name its columns with primary_key"
+        create(bare("u").index("i", &["id"]).index("primary", &["id"])),
+        "table \"u\": \"primary\" is the name of the primary key's index, which is made with the table"
+    );
+    assert_eq!(
+        create(bare("u").with_column(ColumnDef::new("n", Type::I8).default_value(200))),
+        "table \"u\": the default of a column is refused: column \"n\" holds i8; 200 is out of its range"
     );
     assert_eq!(
         create(bare("u").column("id", Type::I8).primary_key(&["id"])),

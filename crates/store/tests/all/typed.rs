@@ -1,6 +1,6 @@
 //! Rows as structs: the derived definition, what comes back, and what does not fit.
 
-use corun_store::{Options, Row, RowError, Store, TableDef, Type};
+use corun_store::{Options, Row, RowError, Store, TableDef, Type, Value};
 
 #[derive(Row, Clone, Debug, PartialEq)]
 #[row(
@@ -13,6 +13,7 @@ struct Everything {
     r#type: String,
     id: i64,
     flag: bool,
+    #[row(default = -7)]
     tiny: i8,
     small: Option<i16>,
     medium: i32,
@@ -55,6 +56,7 @@ fn a_struct_is_a_row_of_its_table() {
     let names: Vec<&str> = definition.columns.iter().map(|column| &column.name[..]).collect();
     assert_eq!(names[..2], ["type", "id"]);
     assert_eq!(definition.columns[4].data_type, Type::I16);
+    assert_eq!(definition.columns[3].default, Some(Value::Int(-7).into()));
     assert!(definition.columns[4].nullable && !definition.columns[3].nullable);
     let indexes: Vec<_> = definition
         .indexes

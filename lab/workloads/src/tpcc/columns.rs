@@ -112,6 +112,7 @@ macro_rules! field {
                     name: name.to_owned(),
                     data_type: data_type.unwrap_or($data_type),
                     nullable: $nullable,
+                    default: None,
                 });
             }
 

@@ -1,0 +1,346 @@
+//! [`Sequence`]: numbers that are given out once each, whatever becomes of the transaction that asked.
+//!
+//! ```text
+//! the log:  upto 32            upto 64                    a crash here: 64 is the next
+//! given:    0 1 2 ... 31 │ 32 33 ... 40 ─┘                41 to 63 nobody gets
+//! ```
+//!
+//! Before the first number of a block is given out, the log has on disk that the whole block may have been (PostgreSQL does so, too). A
+//! record counts from the sequence's beginning and never goes back, so that its order among other commits does not matter.
+//!
+//! What it is not: without gaps. Numbers of transactions that were aborted, and the rest of a block when the store is opened again, are lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use corun_exec::teams;
+use parking_lot::Mutex;
+
+use crate::codec::{Reader, put_number, put_text};
+use crate::error::{Result, StoreError};
+use crate::park;
+use crate::redo;
+use crate::store::{Store, StoreInner};
+
+/// What a sequence is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SequenceDef {
+    /// Its name, unique among the sequences of its store.
+    pub name: String,
+    /// The first number.
+    pub start: i64,
+    /// What is added for the next; not 0.
+    pub increment: i64,
+    /// Numbers of a block, for which the disk is waited for once: at least 1.
+    pub cache: u32,
+}
+
+impl SequenceDef {
+    /// Of numbers from 1, in blocks of 32.
+    pub fn new(name: &str) -> Self {
+        SequenceDef {
+            name: name.to_owned(),
+            start: 1,
+            increment: 1,
+            cache: 32,
+        }
+    }
+
+    fn refused(&self, why: &'static str) -> StoreError {
+        StoreError::Sequence {
+            name: self.name.clone(),
+            why,
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let why = match self {
+            _ if self.name.is_empty() || self.name.len() > 255 => {
+                "its name is empty or longer than 255 bytes"
+            }
+            _ if self.increment == 0 => "its increment is 0; it must count up or down",
+            _ if self.cache == 0 => "its cache is 0; a block has at least one number",
+            _ => return Ok(()),
+        };
+        Err(self.refused(why))
+    }
+
+    pub(crate) fn put(&self, bytes: &mut Vec<u8>) {
+        put_text(bytes, &self.name);
+        put_number(bytes, self.start.cast_unsigned());
+        put_number(bytes, self.increment.cast_unsigned());
+        put_number(bytes, u64::from(self.cache));
+    }
+
+    /// One that cannot be is none.
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let definition = SequenceDef {
+            name: reader.text()?,
+            start: reader.number()?.cast_signed(),
+            increment: reader.number()?.cast_signed(),
+            cache: reader.number32()?,
+        };
+        definition.check().is_ok().then_some(definition)
+    }
+}
+
+/// Numbers by their place: the first has place 0.
+#[derive(Debug)]
+struct Places {
+    /// The next that is given out.
+    next: u64,
+    /// Those below may be: the log has that on disk.
+    ready: u64,
+}
+
+/// What the handles of a sequence share.
+#[derive(Debug)]
+pub(crate) struct SequenceInner {
+    pub(crate) id: u32,
+    pub(crate) definition: SequenceDef,
+    /// The places below may have been given out, as the log has it, perhaps not on disk yet.
+    logged: AtomicU64,
+    places: Mutex<Places>,
+    /// Held while the log gets a record of the sequence. Never on a user-level thread, since it waits for the disk.
+    logging: Mutex<()>,
+    dropped: AtomicBool,
+}
+
+impl SequenceInner {
+    /// One whose places below `logged` may have been given out.
+    pub(crate) fn new(id: u32, definition: SequenceDef, logged: u64) -> Self {
+        SequenceInner {
+            id,
+            definition,
+            logged: AtomicU64::new(logged),
+            places: Mutex::new(Places {
+                next: logged,
+                ready: logged,
+            }),
+            logging: Mutex::new(()),
+            dropped: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn logged(&self) -> u64 {
+        // Acquire: a checkpoint has seen the commit, in whose order this was stored.
+        self.logged.load(Ordering::Acquire)
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.dropped.load(Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(self.definition.refused("it was dropped")),
+        }
+    }
+
+    /// The number of a place.
+    fn number(&self, place: u64) -> Result<i64> {
+        let SequenceDef { start, increment, .. } = self.definition;
+        let number = i128::from(start) + i128::from(increment) * i128::from(place);
+        i64::try_from(number).map_err(|_| {
+            self.definition
+                .refused("it has reached the end of the 64-bit integers")
+        })
+    }
+
+    /// The next number that is ready; none if the log must have more first.
+    fn ready(&self) -> Result<Option<i64>> {
+        let mut places = self.places.lock();
+        let number = self.number(places.next)?;
+        if places.next == places.ready {
+            return Ok(None);
+        }
+        places.next += 1;
+        Ok(Some(number))
+    }
+
+    /// Gets another block ready, if none is.
+    fn prepare(&self, store: &StoreInner) -> Result<()> {
+        let _logging = self.logging.lock();
+        self.check()?;
+        {
+            let places = self.places.lock();
+            if places.next < places.ready {
+                return Ok(());
+            }
+        }
+        // Not where the places that are ready end: after an error of the disk the log may have more.
+        let next = self.logged();
+        let ready = next.saturating_add(u64::from(self.definition.cache));
+        self.log(store, ready)?;
+        *self.places.lock() = Places { next, ready };
+        Ok(())
+    }
+
+    /// Writes to the log that places below `upto` may have been given out, and waits until the disk has it.
+    fn log(&self, store: &StoreInner, upto: u64) -> Result<()> {
+        let park = park::current();
+        let block = redo::advance_sequence(self.id, upto);
+        let ts = store.log.append(&block, &park, |_| {
+            self.logged.fetch_max(upto, Ordering::AcqRel);
+        })?;
+        Ok(store.log.wait_durable(ts, &park)?)
+    }
+}
+
+/// A sequence of a store. Cheap to clone.
+#[derive(Clone)]
+pub struct Sequence {
+    inner: Arc<SequenceInner>,
+    store: Arc<StoreInner>,
+}
+
+impl std::fmt::Debug for Sequence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Sequence({})", self.name())
+    }
+}
+
+impl Sequence {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.inner.definition.name
+    }
+
+    /// Its definition.
+    pub fn definition(&self) -> &SequenceDef {
+        &self.inner.definition
+    }
+
+    /// The next number. It belongs to no transaction: nobody gets it again, whether the caller uses it or not, and after a crash neither.
+    /// Once in a block the call waits for the disk.
+    ///
+    /// # Errors
+    /// [`StoreError::Sequence`] if it was dropped or has come to the end of the integers; errors of the log, and then no number was given.
+    pub fn next_value(&self) -> Result<i64> {
+        loop {
+            self.inner.check()?;
+            if let Some(number) = self.inner.ready()? {
+                return Ok(number);
+            }
+            teams::blocking(|| self.inner.prepare(&self.store))?;
+        }
+    }
+}
+
+impl Store {
+    /// Makes a sequence. It is durable when this returns.
+    ///
+    /// ```
+    /// use corun_store::{Options, SequenceDef, Store};
+    ///
+    /// let store = Store::in_memory(Options::default())?;
+    /// let orders = store.create_sequence(SequenceDef { start: 100, ..SequenceDef::new("orders") })?;
+    /// assert_eq!((orders.next_value()?, orders.next_value()?), (100, 101));
+    /// assert_eq!(store.sequence("orders")?.next_value()?, 102);
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::Sequence`] for a definition that cannot be, [`StoreError::Exists`], errors of the log.
+    pub fn create_sequence(&self, definition: SequenceDef) -> Result<Sequence> {
+        teams::blocking(|| {
+            definition.check()?;
+            self.inner.check_open()?;
+            let _defining = self.inner.defining.lock();
+            let id = self.inner.catalog.read().next_id + 1;
+            self.create_sequence_as(id, definition)
+        })
+    }
+
+    /// The same under a number that no table and no sequence has. The caller holds `defining`, or is alone.
+    pub(crate) fn create_sequence_as(&self, id: u32, definition: SequenceDef) -> Result<Sequence> {
+        let inner = &self.inner;
+        {
+            let mut catalog = inner.catalog.write();
+            if catalog.sequences.contains_key(&definition.name) {
+                return Err(StoreError::Exists {
+                    what: "a sequence",
+                    name: definition.name,
+                });
+            }
+            catalog.next_id = catalog.next_id.max(id);
+        }
+        inner.append_definition(&redo::create_sequence(id, &definition))?;
+        let name = definition.name.clone();
+        let sequence = Arc::new(SequenceInner::new(id, definition, 0));
+        inner
+            .catalog
+            .write()
+            .sequences
+            .insert(name, Arc::clone(&sequence));
+        inner.flush_definition()?;
+        Ok(self.handle(sequence))
+    }
+
+    /// A sequence by name.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSequence`].
+    pub fn sequence(&self, name: &str) -> Result<Sequence> {
+        let catalog = self.inner.catalog.read();
+        let sequence = catalog.sequences.get(name).cloned();
+        let sequence = sequence.ok_or_else(|| StoreError::NoSequence {
+            name: name.to_owned(),
+        })?;
+        Ok(self.handle(sequence))
+    }
+
+    /// All sequences, by name.
+    pub fn sequences(&self) -> Vec<Sequence> {
+        let catalog = self.inner.catalog.read();
+        let sequences = catalog.sequences.values().cloned();
+        sequences.map(|sequence| self.handle(sequence)).collect()
+    }
+
+    /// Drops a sequence.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSequence`], errors of the log.
+    pub fn drop_sequence(&self, name: &str) -> Result<()> {
+        teams::blocking(|| {
+            let inner = &self.inner;
+            let _defining = inner.defining.lock();
+            let sequence = self.sequence(name)?.inner;
+            // The log has nothing of it behind its end.
+            let _logging = sequence.logging.lock();
+            inner.append_definition(&redo::drop_sequence(sequence.id))?;
+            sequence.dropped.store(true, Ordering::Release);
+            inner.catalog.write().sequences.remove(name);
+            inner.flush_definition()
+        })
+    }
+
+    /// Drops the sequence of a number, as another store did. False if there is none.
+    pub(crate) fn drop_sequence_of(&self, id: u32) -> Result<bool> {
+        match self.sequence_of(id) {
+            None => Ok(false),
+            Some(sequence) => self.drop_sequence(&sequence.definition.name).map(|()| true),
+        }
+    }
+
+    /// Notes what another store gave out. False if there is no such sequence.
+    pub(crate) fn advance_sequence(&self, id: u32, upto: u64) -> Result<bool> {
+        match self.sequence_of(id) {
+            None => Ok(false),
+            Some(sequence) => sequence.log(&self.inner, upto).map(|()| true),
+        }
+    }
+
+    fn sequence_of(&self, id: u32) -> Option<Arc<SequenceInner>> {
+        let catalog = self.inner.catalog.read();
+        catalog
+            .sequences
+            .values()
+            .find(|sequence| sequence.id == id)
+            .cloned()
+    }
+
+    fn handle(&self, inner: Arc<SequenceInner>) -> Sequence {
+        Sequence {
+            inner,
+            store: Arc::clone(&self.inner),
+        }
+    }
+}
