@@ -206,11 +206,10 @@ impl State {
                 if rows != 0 {
                     table.0.rows.add(worker, rows);
                 }
-                // SAFETY: it becomes garbage below, and is not freed before a later call.
+                // SAFETY: the row is locked; what was before becomes garbage below, and is not freed before a later call.
                 let row = |version| unsafe { table.0.layouts.row(version) };
                 let before = write.before.and_then(row);
                 if let Some(before) = before.filter(|_| write.moves || rewrites) {
-                    // The row is locked.
                     let after = row(newest);
                     for (number, index) in table.0.indexes() {
                         if after.is_some_and(|after| index.layout.same(before, after)) {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use corun_store::storage::{Storage, Twin};
 use corun_store::{
-    ColumnDef, Direction, Durability, Follower, Lock, Options, Snapshot, Store, StoreError, Table, TableDef,
-    Type, Value, verify_on,
+    ColumnDef, Direction, Durability, Follower, Lock, Options, RowRef, Snapshot, Store, StoreError, Table,
+    TableDef, Type, Value, verify_on,
 };
 
 use crate::crash_twin::random::Random;
@@ -530,4 +531,113 @@ fn a_folder_of_the_second_format_takes_columns_and_keeps_its_old_files() {
         .unwrap();
     store.close().unwrap();
     check(&open(), &model);
+}
+
+#[test]
+fn columns_are_added_while_others_read_and_write() {
+    const COLUMNS: i64 = 30;
+    let disk = Twin::new(4);
+    let store = Store::open_on(Arc::new(disk.clone()), options()).unwrap();
+    let table = store.create_table(definition()).unwrap();
+    let (stop, changes, scans) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    // What a row can hold in the column that was added as number `at`: its default, or what its writer has set.
+    let check = |row: RowRef<'_>| {
+        for column in 2..row.columns() {
+            let (at, value) = (column as i64 - 2, row.int(column));
+            assert!(
+                value == -at || value == row.int(0) * at,
+                "column {column}: {value}"
+            );
+            assert_eq!(row.get::<i64>(format!("c{at}").as_str()).unwrap(), value);
+        }
+    };
+    /// Ends the others when this thread ends, by a panic too.
+    struct Ends<'a>(&'a AtomicBool);
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    std::thread::scope(|scope| {
+        let _ends = Ends(&stop);
+        for worker in 0..2_u64 {
+            let (store, table, stop, changes) = (&store, &table, &stop, &changes);
+            scope.spawn(move || {
+                let _ends = Ends(stop);
+                let mut session = store.session_here().unwrap();
+                session.set_durability(Durability::Asynchronous);
+                let (mut random, mut row) = (Random::new(worker), table.new_row());
+                while !stop.load(Ordering::Relaxed) {
+                    let id = random.below(300) as i64;
+                    let columns = table.definition().columns.len();
+                    // A row that was begun long ago, as a rule.
+                    if random.once_in(50) {
+                        row = table.new_row();
+                    }
+                    row.set("id", id).unwrap();
+                    let written = session.run(|transaction| {
+                        if random.once_in(3) {
+                            for at in 2..columns {
+                                row.set(at, id * (at as i64 - 2))?;
+                            }
+                            transaction.upsert(table, &row).map(drop)?;
+                            row = table.new_row();
+                            return Ok(());
+                        }
+                        let key = [Value::Int(id)];
+                        transaction.update_by_key(table, &key, |row| {
+                            row.set(
+                                columns - 1,
+                                if columns > 2 { id * (columns as i64 - 3) } else { 0 },
+                            )
+                        })?;
+                        if random.once_in(5) {
+                            transaction.delete_by_key(table, &key)?;
+                        }
+                        Ok(())
+                    });
+                    match written {
+                        Ok(()) => drop(changes.fetch_add(1, Ordering::Relaxed)),
+                        // There are no columns to be added yet, and the name is none of integers.
+                        Err(StoreError::Row(_)) if columns == 2 => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+        let (store, table, stop, scans, check) = (&store, &table, &stop, &scans, &check);
+        scope.spawn(move || {
+            let _ends = Ends(stop);
+            while !stop.load(Ordering::Relaxed) {
+                let snapshot = store.snapshot().unwrap();
+                let rows = snapshot.rows(table, 0..table.rid_end()).unwrap();
+                rows.for_each(|found| check(found.row));
+                scans.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        for at in 0..COLUMNS {
+            let goes_on = (changes.load(Ordering::Relaxed), scans.load(Ordering::Relaxed));
+            let column = ColumnDef::new(&format!("c{at}"), [Type::I32, Type::I64][at as usize % 2]);
+            let column = match at % 3 {
+                0 => column.nullable(),
+                _ => column,
+            };
+            store.add_column(table, column.default_value(-at)).unwrap();
+            if at % 7 == 0 {
+                store.checkpoint().unwrap();
+            }
+            while changes.load(Ordering::Relaxed) < goes_on.0 + 30
+                || scans.load(Ordering::Relaxed) == goes_on.1
+            {
+                assert!(!stop.load(Ordering::Relaxed));
+                std::thread::yield_now();
+            }
+        }
+    });
+    let found = rows(&store.snapshot().unwrap(), &table);
+    assert!(!found.is_empty());
+    drop(table);
+    store.close().unwrap();
+    let (store, table) = open(&disk);
+    assert!(rows(&store.snapshot().unwrap(), &table) == found);
 }

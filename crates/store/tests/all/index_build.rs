@@ -89,6 +89,7 @@ impl Drop for Ends<'_> {
 
 /// Writes until it is told to end: changes, deletes, inserts, changes a value there and back, rolls back. Values stay unique.
 fn write(store: &Store, table: &Table, worker: usize, stop: &AtomicBool, commits: &AtomicU64) {
+    let _ends = Ends(stop);
     let mut session = store.session(worker, park::current()).unwrap();
     session.set_durability(Durability::Asynchronous);
     let mut random = Random::new(worker as u64);
@@ -159,6 +160,7 @@ fn an_index_that_is_made_while_others_write_is_the_table() {
         for (name, unique, columns) in kinds {
             let begun = commits.load(Ordering::Relaxed);
             while commits.load(Ordering::Relaxed) == begun {
+                assert!(!stop.load(Ordering::Relaxed), "a writer has ended");
                 std::thread::yield_now();
             }
             let before = store.snapshot().unwrap();
@@ -173,6 +175,7 @@ fn an_index_that_is_made_while_others_write_is_the_table() {
         // And it stays so.
         let begun = commits.load(Ordering::Relaxed);
         while commits.load(Ordering::Relaxed) < begun + 200 {
+            assert!(!stop.load(Ordering::Relaxed), "a writer has ended");
             std::thread::yield_now();
         }
         kinds.iter().for_each(|(name, ..)| compare(&store, &table, name));
