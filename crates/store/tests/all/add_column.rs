@@ -245,7 +245,7 @@ fn columns_that_cannot_be_added_are_refused() {
     assert!(add(ColumnDef::new("n", Type::I64).default_value("x")).contains("holds i64, not 'x'"));
     assert!(add(ColumnDef::new("n", Type::I8).default_value(300)).contains("out of its range"));
     assert!(add(ColumnDef::new("n", Type::I8).default_value(Value::Null)).contains("cannot be NULL"));
-    assert!(add(ColumnDef::new("n", Type::Text { max: 9 << 20 }).nullable()).contains("the most is"));
+    assert!(add(ColumnDef::new("n", Type::FixedBytes { bytes: 9 << 20 }).nullable()).contains("the most is"));
     assert!(add(ColumnDef::new("", Type::I64).nullable()).contains("is empty"));
     assert_eq!(table.definition(), definition());
     let other = Store::in_memory(Options::default()).unwrap();
