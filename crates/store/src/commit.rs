@@ -125,6 +125,33 @@ impl Transaction<'_> {
 
     /// Undoes all its changes and ends it.
     pub fn abort(self) {}
+
+    /// Leaves it open, for [`Session::resume`](crate::Session::resume) to go on with: in the next message of a client, or on another thread.
+    /// It keeps its locks meanwhile, and [`Savepoint`](crate::Savepoint)s of it stay good. Others that need its locks wait, at most
+    /// for their lock timeout, whatever thread they are on. A store does not close while it is open; a session that is dropped aborts it.
+    ///
+    /// ```
+    /// # use corun_store::{Options, Store, TableDef, Type};
+    /// # let store = Store::in_memory(Options::default())?;
+    /// # let table = store.create_table(TableDef::new("t").column("id", Type::I64).primary_key(&["id"]))?;
+    /// let mut session = store.session_here()?;
+    /// let mut row = table.new_row();
+    /// row.set("id", 1)?;
+    /// let transaction = session.begin()?;
+    /// transaction.insert(&table, &row)?;
+    /// transaction.suspend();
+    ///
+    /// // A session is `Send`: its transaction goes on where it is.
+    /// std::thread::spawn(move || session.resume_here()?.commit()).join().unwrap()?;
+    /// assert_eq!(table.rows(), 1);
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    pub fn suspend(mut self) {
+        self.finished = true;
+        let mut state = self.session.state.borrow_mut();
+        state.suspended = true;
+        state.holder.suspend();
+    }
 }
 
 impl Drop for Transaction<'_> {

@@ -207,6 +207,12 @@ pub enum StoreError {
     /// An earlier error ended the transaction.
     #[error("the transaction cannot go on after a deadlock or a lock timeout; abort it and run it again")]
     Ended,
+    /// A session begins a transaction while it has one that is suspended.
+    #[error("the session has a suspended transaction; resume it, and commit or abort it, before another begins")]
+    Suspended,
+    /// A session has no transaction to go on with.
+    #[error("the session has no suspended transaction; begin one")]
+    NotSuspended,
     /// A savepoint of another transaction, or of a part that was rolled back.
     #[error("the savepoint is not one of this transaction, or was rolled back")]
     NoSavepoint,

@@ -3,6 +3,15 @@
 //! It belongs to a worker (a core), whose share of the counters and free rows it uses, and it waits through its own
 //! [`Park`]. What it is not: a thread. Any number of sessions may take turns on one thread, and one may move to another thread
 //! between two transactions, if it gets a [`Park`] of that ([`Session::set_park`]).
+//!
+//! ```text
+//!            begin                     commit, abort, drop
+//!   idle ────────────► transaction ──────────────────────► idle
+//!                        │     ▲
+//!                suspend │     │ resume, perhaps on another thread
+//!                        ▼     │
+//!                       suspended ──── the session is dropped: aborted
+//! ```
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -15,7 +24,7 @@ use crate::lock::Holder;
 use crate::log::Log;
 use crate::memory::Share;
 use crate::options::Durability;
-use crate::park::Park;
+use crate::park::{self, Park};
 use crate::row::RowBuf;
 use crate::slots::{Rid, Slot};
 use crate::store::StoreInner;
@@ -100,6 +109,8 @@ pub(crate) struct State {
     pub(crate) seen: Ts,
     /// A lock was refused: nothing but the end is possible.
     pub(crate) ended: bool,
+    /// The transaction waits for [`Session::resume`].
+    pub(crate) suspended: bool,
     /// A buffer for updates, kept for its memory.
     pub(crate) scratch: Option<RowBuf>,
     pub(crate) garbage: Garbage,
@@ -155,6 +166,7 @@ impl Session {
                 rewrites: false,
                 seen: Ts::ZERO,
                 ended: false,
+                suspended: false,
                 scratch: None,
                 garbage: Garbage::default(),
                 share: Share::default(),
@@ -170,10 +182,11 @@ impl Session {
     /// Begins a transaction. It ends with [`Transaction::commit`]; dropped before that, it is aborted.
     ///
     /// # Errors
-    /// [`StoreError::Closed`].
+    /// [`StoreError::Closed`]; [`StoreError::Suspended`] if the one before was suspended and has not ended.
     pub fn begin(&mut self) -> Result<Transaction<'_>> {
-        if self.store.is_closed() {
-            return Err(StoreError::Closed);
+        self.store.check_open()?;
+        if self.is_suspended() {
+            return Err(StoreError::Suspended);
         }
         self.abandon();
         let state = self.state.get_mut();
@@ -187,6 +200,38 @@ impl Session {
             }
         }
         Ok(Transaction::new(self))
+    }
+
+    /// Goes on with the transaction that was suspended, and waits through `park` from now on: the caller's.
+    ///
+    /// # Errors
+    /// [`StoreError::NotSuspended`]; [`StoreError::Closed`], and then the transaction is aborted.
+    pub fn resume(&mut self, park: Arc<dyn Park>) -> Result<Transaction<'_>> {
+        if !self.is_suspended() {
+            return Err(StoreError::NotSuspended);
+        }
+        if let Err(closed) = self.store.check_open() {
+            self.abandon();
+            return Err(closed);
+        }
+        self.set_park(park);
+        let state = self.state.get_mut();
+        state.suspended = false;
+        state.holder.begin();
+        Ok(Transaction::new(self))
+    }
+
+    /// As [`Session::resume`]; it waits as [`park::current`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn resume_here(&mut self) -> Result<Transaction<'_>> {
+        self.resume(park::current())
+    }
+
+    /// Whether it has a transaction that was suspended.
+    pub fn is_suspended(&self) -> bool {
+        self.state.borrow().suspended
     }
 
     /// Runs `work` in a transaction and commits it; again from its beginning where it had to give way to others, [`RUNS_MAX`] times in all.
@@ -212,10 +257,10 @@ impl Session {
         }
     }
 
-    /// Undoes a transaction that was neither ended nor dropped: [`std::mem::forget`] is safe.
+    /// Undoes a transaction that was neither ended nor dropped: one that is suspended, and [`std::mem::forget`] is safe.
     pub(crate) fn abandon(&mut self) {
         let state = self.state.get_mut();
-        if state.ended || !state.touched.is_empty() {
+        if state.suspended || state.ended || !state.touched.is_empty() {
             drop(Transaction::new(self));
         }
     }
@@ -277,6 +322,7 @@ impl State {
         self.rewrites = false;
         self.seen = Ts::ZERO;
         self.ended = false;
+        self.suspended = false;
     }
 
     /// Clears some garbage, if there is any that can go.

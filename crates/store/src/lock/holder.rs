@@ -74,6 +74,11 @@ impl Holder {
         self.locks.slots[self.slot as usize].open();
     }
 
+    /// The client's transaction goes on after the next [`Holder::begin`], perhaps on another thread. Until then it counts as open on none.
+    pub fn suspend(&mut self) {
+        self.locks.slots[self.slot as usize].suspend();
+    }
+
     /// How long one wait may take from now on; more than a day counts as a day. Zero: whoever would wait gets the error.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout.min(TIMEOUT_MAX);

@@ -66,16 +66,21 @@ pub(super) struct Slot {
     wait: AtomicU64,
     granted: AtomicU64,
     doomed: AtomicU64,
-    /// The number of the thread on which a transaction runs; 0: none does. Written by the holder only.
+    /// The number of the thread on which a transaction runs; 0: none does; or `NO_THREAD`. Written by the holder only.
     open_on: AtomicU64,
     /// `Some` while the holder waits.
     pub waiting: Mutex<Option<Box<Waiting>>>,
 }
 
 impl Slot {
-    /// A transaction begins on the calling thread, where it stays. By the holder. Relaxed: it guards nothing.
+    /// A transaction begins, or goes on, on the calling thread, where it stays. By the holder. Relaxed: it guards nothing.
     pub fn open(&self) {
         self.open_on.store(thread_number(), Ordering::Relaxed);
+    }
+
+    /// It may go on on any thread. By the holder.
+    pub fn suspend(&self) {
+        self.open_on.store(NO_THREAD, Ordering::Relaxed);
     }
 
     /// It has ended. By the holder.
@@ -119,6 +124,9 @@ impl Slot {
         self.doomed.load(Ordering::Acquire) == wait
     }
 }
+
+/// Where a suspended transaction is open.
+const NO_THREAD: u64 = u64::MAX;
 
 /// A number of the calling thread that no other has, from 1.
 fn thread_number() -> u64 {

@@ -205,9 +205,11 @@ fn work(queue: &Queue, client: usize, mut session: Session) {
 }
 
 /// Runs a job. One that panics has its transaction aborted while the panic passes; the session is as good as new, and whoever
-/// waits for the answer is told that there is none.
+/// waits for the answer is told that there is none. A transaction that a job leaves open is aborted.
 fn run(session: &mut Session, job: Job) {
     let outcome = catch_unwind(AssertUnwindSafe(|| (job.run)(session)));
+    // The next job's client is another one.
+    session.abandon();
     job.answer.give_up();
     discard(outcome);
     discard(job.answer);

@@ -35,3 +35,4 @@ mod serializable;
 mod skipped;
 mod small;
 mod storm;
+mod suspend;

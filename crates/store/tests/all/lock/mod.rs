@@ -6,5 +6,5 @@ mod modes;
 mod ranges;
 mod seam;
 mod storms;
-mod support;
+pub mod support;
 mod waits;
