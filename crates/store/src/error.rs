@@ -11,8 +11,8 @@ use crate::schema::SchemaError;
 
 /// What went wrong.
 ///
-/// After [`StoreError::is_retryable`] errors the transaction must end; run again, it may succeed. After all other errors of an
-/// operation the transaction is as before the operation, and goes on.
+/// After [`StoreError::is_retryable`] errors the transaction must end, and run again may succeed, or go back to a savepoint. After all other
+/// errors of an operation the transaction is as before the operation, and goes on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -205,7 +205,7 @@ pub enum StoreError {
         rid: u32,
     },
     /// An earlier error ended the transaction.
-    #[error("the transaction cannot go on after a deadlock or a lock timeout; abort it and run it again")]
+    #[error("the transaction cannot go on after a deadlock or a lock timeout; abort it and run it again, or roll back to a savepoint")]
     Ended,
     /// A session begins a transaction while it has one that is suspended.
     #[error("the session has a suspended transaction; resume it, and commit or abort it, before another begins")]

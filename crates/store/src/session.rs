@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Result, StoreError};
 use crate::garbage::{Clearing, Garbage};
 use crate::key::Words;
-use crate::lock::Holder;
+use crate::lock::{Holder, LockMark, LockWord, RowName, TableMode};
 use crate::log::Log;
 use crate::memory::Share;
 use crate::options::Durability;
@@ -107,7 +107,7 @@ pub(crate) struct State {
     pub(crate) rewrites: bool,
     /// Newest committed version read.
     pub(crate) seen: Ts,
-    /// A lock was refused: nothing but the end is possible.
+    /// A lock was refused: nothing but the end, or going back to a savepoint, is possible.
     pub(crate) ended: bool,
     /// The transaction waits for [`Session::resume`].
     pub(crate) suspended: bool,
@@ -238,12 +238,12 @@ impl Session {
     ///
     /// # Errors
     /// What `work` returns in its last run, and what [`Transaction::commit`] does.
-    pub fn run<R>(&mut self, mut work: impl FnMut(&Transaction<'_>) -> Result<R>) -> Result<R> {
+    pub fn run<R>(&mut self, mut work: impl FnMut(&mut Transaction<'_>) -> Result<R>) -> Result<R> {
         let mut runs = 0;
         loop {
             runs += 1;
-            let transaction = self.begin()?;
-            let answer = work(&transaction);
+            let mut transaction = self.begin()?;
+            let answer = work(&mut transaction);
             match answer.and_then(|value| transaction.commit().map(|_| value)) {
                 Err(error) if error.is_retryable() && runs < RUNS_MAX => {
                     // Longer each time, and not as long as others: who meets at once meets again.
@@ -305,14 +305,25 @@ impl State {
         Some(version)
     }
 
+    /// Lets go of the locks that were taken after a mark.
+    pub(crate) fn release_to(&mut self, mark: &LockMark) {
+        self.holder.release_to(mark, word_of(&self.known));
+        self.touched.retain(|id| {
+            let known = self.known[*id as usize].as_mut().expect("tables in use are known");
+            known.reach = match self.holder.table_mode(&known.table.0.lock) {
+                None => Reach::Nothing,
+                Some(TableMode::IS) => Reach::ReadRows,
+                Some(TableMode::IX) => Reach::WriteRows,
+                Some(TableMode::S | TableMode::SIX) => Reach::Read,
+                Some(TableMode::X) => Reach::Write,
+            };
+            known.reach != Reach::Nothing
+        });
+    }
+
     /// Lets go of all locks and forgets the transaction.
     pub(crate) fn release(&mut self) {
-        let known = &self.known;
-        self.holder.release_all(|name| {
-            let known = known[name.table as usize].as_ref();
-            let table = &known.expect("tables in use are known").table;
-            &table.0.slots.slot(Rid(name.rid)).lock
-        });
+        self.holder.release_all(word_of(&self.known));
         for id in self.touched.drain(..) {
             if let Some(known) = &mut self.known[id as usize] {
                 known.reach = Reach::Nothing;
@@ -355,6 +366,15 @@ impl State {
         if self.garbage.is_too_much() {
             store.orphans.put(std::mem::take(&mut self.garbage));
         }
+    }
+}
+
+/// Finds the locks of rows of tables that are in use.
+fn word_of<'k>(known: &'k [Option<Known>]) -> impl Fn(RowName) -> &'k LockWord {
+    |name| {
+        let known = known[name.table as usize].as_ref();
+        let table = &known.expect("tables in use are known").table;
+        &table.0.slots.slot(Rid(name.rid)).lock
     }
 }
 

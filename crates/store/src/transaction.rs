@@ -19,7 +19,7 @@ use crate::error::{Result, StoreError};
 use crate::index::{Index, TreeCursor};
 use crate::key::long::Run;
 use crate::key::{Exact, KeyRange, Words};
-use crate::lock::{LockError, RowMode, RowName, TableMode};
+use crate::lock::{LockError, LockMark, RowMode, RowName, TableMode};
 use crate::operations::{SCAN, check_stack};
 use crate::row::RowRef;
 use crate::session::{Known, Reach, Session, State};
@@ -77,6 +77,7 @@ pub struct Savepoint {
     pub(crate) newest: Option<VersionPtr>,
     pub(crate) writes: usize,
     pub(crate) entries: usize,
+    pub(crate) locks: LockMark,
 }
 
 impl<'s> Transaction<'s> {

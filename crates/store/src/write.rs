@@ -27,6 +27,9 @@ const RID_TRIES: usize = 16;
 /// Fresh rids that are tried, each of another batch: who asks for rows by number may have locked some that never were.
 const RID_TRIES_FRESH: usize = 1024;
 
+/// The number of no savepoint: they begin at 1.
+const NO_SAVEPOINT: u64 = 0;
+
 impl Transaction<'_> {
     /// Adds a row. It is locked exclusively.
     ///
@@ -341,13 +344,14 @@ impl Transaction<'_> {
         refuse_live(state)
     }
 
-    /// Marks the present state of the transaction.
+    /// Marks the present state of the transaction. (After a lock was refused that is no state to go back to.)
     pub fn savepoint(&self) -> Savepoint {
         let mut state = self.session.state.borrow_mut();
         state.savepoints += 1;
         Savepoint {
             slot: state.holder.slot(),
-            number: state.savepoints,
+            number: if state.ended { NO_SAVEPOINT } else { state.savepoints },
+            locks: state.holder.mark(),
             newest: state.writes.last().map(|write| write.after),
             writes: state.writes.len(),
             entries: state.entries.len(),
@@ -356,24 +360,49 @@ impl Transaction<'_> {
 
     /// Undoes what was changed after the savepoint, which can be used again. Locks are kept.
     ///
+    /// After a deadlock or a lock timeout the transaction goes on from the savepoint, for instance with the same statement again. Then locks
+    /// that were taken after the savepoint are let go of, so that those who waited for them go on: what the program has read since then is
+    /// not protected any more, and it must not use it. Who is refused again and again may be waiting, with locks from before the savepoint,
+    /// for those who wait for these: abort such a transaction.
+    ///
+    /// ```
+    /// # use corun_store::{Options, Store, TableDef, Type};
+    /// # let store = Store::in_memory(Options::default())?;
+    /// # let table = store.create_table(TableDef::new("t").column("id", Type::I64).primary_key(&["id"]))?;
+    /// # let mut session = store.session_here()?;
+    /// # let mut row = table.new_row();
+    /// # row.set("id", 1)?;
+    /// let mut transaction = session.begin()?;
+    /// let savepoint = transaction.savepoint();
+    /// let inserted = transaction.insert(&table, &row);
+    /// if inserted.is_err() {
+    ///     transaction.rollback_to(&savepoint)?;
+    /// }
+    /// transaction.commit()?;
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`StoreError::NoSavepoint`].
-    pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
+    pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         check_stack()?;
-        self.go_on(|state| {
-            let mine = savepoint.slot == state.holder.slot()
-                && savepoint.number > state.savepoints_before
-                && savepoint.number <= state.savepoints;
-            // What stood at its place was rolled back, and other changes stand there now?
-            let newest = savepoint.writes.checked_sub(1);
-            let stands =
-                newest.map(|at| state.writes.get(at).map(|write| write.after)) == savepoint.newest.map(Some);
-            if !mine || !stands {
-                return Err(StoreError::NoSavepoint);
-            }
-            self.undo(state, savepoint.writes, savepoint.entries);
-            Ok(())
-        })
+        let mut state = self.session.state.borrow_mut();
+        let mine = savepoint.slot == state.holder.slot()
+            && savepoint.number > state.savepoints_before
+            && savepoint.number <= state.savepoints;
+        // What stood at its place was rolled back, and other changes stand there now?
+        let newest = savepoint.writes.checked_sub(1);
+        let stands =
+            newest.map(|at| state.writes.get(at).map(|write| write.after)) == savepoint.newest.map(Some);
+        if !mine || !stands {
+            return Err(StoreError::NoSavepoint);
+        }
+        self.undo(&mut state, savepoint.writes, savepoint.entries);
+        if std::mem::take(&mut state.ended) {
+            // Nothing that was read is borrowed any more: others may replace it.
+            state.release_to(&savepoint.locks);
+        }
+        Ok(())
     }
 
     /// Undoes all changes but the first `writes` and entries but the first `entries`.

@@ -28,7 +28,9 @@ pub struct Holder {
     pub(super) park: Arc<dyn Park>,
     pub(super) timeout: Duration,
     /// Locks it may take without asking `Locks::lend`; with those it holds never more than a transaction may have.
-    budget: u32,
+    pub(super) budget: u32,
+    /// Marks made in this transaction.
+    pub(super) marks: u32,
     /// 0 until the transaction waits.
     pub(super) birth: u64,
     pub(super) held: Held,
@@ -56,6 +58,7 @@ impl Holder {
             park,
             timeout,
             budget: 0,
+            marks: 0,
             birth: 0,
             held,
             panic: None,
@@ -136,7 +139,10 @@ impl Holder {
         if held {
             while now == SHARED {
                 match word.take(now, number(self.slot)) {
-                    Ok(_) => return Ok(Some(Got::Upgraded)),
+                    Ok(_) => {
+                        self.held.upgrades.push(key);
+                        return Ok(Some(Got::Upgraded));
+                    }
                     Err(other) => now = other,
                 }
             }
@@ -186,6 +192,7 @@ impl Holder {
         let taken = self.row_queued(key, word, mode, upgrade, may_wait);
         match (&taken, upgrade) {
             (Ok(Some(())), false) => self.note_row(key, mode),
+            (Ok(Some(())), true) => self.held.upgrades.push(key),
             (_, false) => self.budget += 1,
             _ => {}
         }
@@ -260,6 +267,7 @@ impl Holder {
         match (&taken, held) {
             (Ok(()), _) => {
                 self.held.tables[at].mode = Some(target);
+                self.held.table_steps.push((at, held));
                 self.held.tables_len += usize::from(held.is_none());
             }
             (Err(_), None) => self.budget += 1,
@@ -267,6 +275,12 @@ impl Holder {
         }
         self.unwind();
         taken.map(|()| if held.is_some() { Got::Upgraded } else { Got::New })
+    }
+
+    /// What is held of a table.
+    pub fn table_mode(&self, table: &Arc<TableLock>) -> Option<TableMode> {
+        let mut held = self.held.tables.iter();
+        held.find(|held| Arc::ptr_eq(&held.lock, table))?.mode
     }
 
     /// Announces that rows of a table will be written, for a holder that has nothing of it yet; `false` instead of a wait.
@@ -331,7 +345,7 @@ impl Holder {
             return Ok(());
         }
         self.charge()?;
-        let registered = ranges.register(self.slot, lo, hi);
+        let registered = ranges.register(self.slot, self.marks, lo, hi);
         if registered.first {
             self.held.ranges.push(Arc::clone(ranges));
         }
@@ -387,6 +401,7 @@ impl Holder {
         self.release_others();
         self.locks.slots[self.slot as usize].close();
         self.birth = 0;
+        self.marks = 0;
         // What is kept serves the next transaction; see `budget`.
         let keep = owned.min(u64::from(
             self.locks.batch.min(self.locks.options.locks_per_transaction_max),
@@ -398,7 +413,7 @@ impl Holder {
     }
 
     #[inline]
-    fn release_row(&mut self, key: u64, word: &LockWord) {
+    pub(super) fn release_row(&mut self, key: u64, word: &LockWord) {
         let mine = if word.peek() & OWNER == number(self.slot) {
             number(self.slot)
         } else {
@@ -411,15 +426,16 @@ impl Holder {
 
     fn release_others(&mut self) {
         for ranges in self.held.ranges.drain(..) {
-            ranges.release(&self.locks.slots, self.slot);
+            ranges.release(&self.locks.slots, self.slot, 0);
         }
         self.held.intervals = 0;
         for table in &mut self.held.tables {
             if let Some(mode) = table.mode.take() {
-                table.lock.release(&self.locks.slots, self.slot, mode);
+                table.lock.lower(&self.locks.slots, self.slot, mode, None);
             }
         }
         self.held.tables_len = 0;
+        self.held.table_steps.clear();
         self.held.tables.truncate(TABLES_KEPT);
     }
 

@@ -18,7 +18,7 @@ pub(super) const OWNER: u64 = u32::MAX as u64;
 ///
 /// Orderings: taking acquires, letting go releases, and each step is a read-modify-write of this one word, so that every
 /// taker sees what all former holders did. While the waiters bit is set nobody takes the lock but through the queue, so the
-/// word then only sinks (holders leave), except under the mutex of the queue.
+/// word then only sinks (holders leave, or go from X to S), except under the mutex of the queue.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct LockWord(AtomicU64);
@@ -55,6 +55,12 @@ impl LockWord {
     #[inline]
     pub(super) fn leave(&self, what: u64) -> u64 {
         self.0.fetch_sub(what, Ordering::Release)
+    }
+
+    /// From mode X, of the holder with this number, to S; the state before. As with [`Self::leave`], more may go than before.
+    pub(super) fn lower(&self, number: u64) -> u64 {
+        self.0
+            .fetch_add(SHARED.wrapping_sub(number), Ordering::Release)
     }
 
     /// Under the queue's mutex: announces waiters; the state before.

@@ -30,6 +30,7 @@ mod refusal_support;
 mod refusals;
 mod rows;
 mod same_thread;
+mod savepoints;
 mod scan_after;
 mod serializable;
 mod skipped;

@@ -21,11 +21,11 @@ fn patient() -> Options {
 /// Runs a statement of a session on a thread of its own.
 fn statement<R: Send + 'static>(
     mut session: Session,
-    work: impl FnOnce(&Transaction<'_>) -> R + Send + 'static,
+    work: impl FnOnce(&mut Transaction<'_>) -> R + Send + 'static,
 ) -> (Session, R) {
     let thread = std::thread::spawn(move || {
-        let transaction = session.resume_here().unwrap();
-        let answer = work(&transaction);
+        let mut transaction = session.resume_here().unwrap();
+        let answer = work(&mut transaction);
         transaction.suspend();
         (session, answer)
     });

@@ -190,7 +190,7 @@ impl Bank<'_> {
         if random.once_in(12) {
             return self.look(session);
         }
-        let transaction = session.begin()?;
+        let mut transaction = session.begin()?;
         let mut effects = Vec::new();
         for _ in 0..=random.below(3) {
             match random.below(6) {

@@ -2,6 +2,7 @@
 
 mod deadlocks;
 mod limits;
+mod marks;
 mod modes;
 mod ranges;
 mod seam;
