@@ -226,6 +226,11 @@ pub enum StoreError {
         /// Bytes.
         needed: usize,
     },
+    /// A snapshot of a transaction that has ended, or gone back to a savepoint.
+    #[error(
+        "the snapshot showed what its transaction had written, which has ended or was rolled back to a savepoint; take another"
+    )]
+    SnapshotEnded,
     /// As many snapshots as there can be.
     #[error("{limit} snapshots are open, which is the most; end some or raise snapshots_max")]
     TooManySnapshots {

@@ -64,6 +64,7 @@ pub mod log;
 mod memory;
 mod operations;
 mod options;
+mod own;
 pub mod park;
 mod pool;
 mod recovery;

@@ -21,9 +21,11 @@ use crate::key::long::Run;
 use crate::key::{Exact, KeyRange, Words};
 use crate::lock::{LockError, LockMark, RowMode, RowName, TableMode};
 use crate::operations::{SCAN, check_stack};
+use crate::own::Own;
 use crate::row::RowRef;
 use crate::session::{Known, Reach, Session, State};
 use crate::slots::Rid;
+use crate::snapshot::Snapshot;
 use crate::table::Table;
 use crate::value::Value;
 use crate::version::VersionPtr;
@@ -469,6 +471,40 @@ impl<'s> Transaction<'s> {
             since,
             cursor,
             run: Run::default(),
+        })
+    }
+
+    /// All that is committed now, and what the transaction has written so far: whole tables and ranges of indexes can be read without a lock,
+    /// as a query does. It serves until the transaction ends or goes back to a savepoint; what the transaction writes later it does not show.
+    ///
+    /// The transaction is not serializable in what it reads so: others may change it at once. Rows that decide what it writes it should read
+    /// again by [`Transaction::fetch_for_update`].
+    ///
+    /// ```
+    /// # use corun_store::{Options, Store, TableDef, Type};
+    /// # let store = Store::in_memory(Options::default())?;
+    /// # let table = store.create_table(TableDef::new("t").column("id", Type::I64).primary_key(&["id"]))?;
+    /// # let mut session = store.session_here()?;
+    /// # let mut row = table.new_row();
+    /// # row.set("id", 1)?;
+    /// let transaction = session.begin()?;
+    /// transaction.insert(&table, &row)?;
+    /// let view = transaction.snapshot()?;
+    /// assert_eq!(view.rows(&table, 0..table.rid_end())?.count(), 1);
+    /// transaction.commit()?;
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::TooManySnapshots`].
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        check_stack()?;
+        self.go_on(|state| {
+            let store = &self.session.store;
+            let snapshot = Snapshot::with_own(store, Own::new(&store.locks, state.holder.slot(), state.changes))?;
+            // It commits behind what it shows.
+            state.seen = state.seen.max(snapshot.ts());
+            Ok(snapshot)
         })
     }
 

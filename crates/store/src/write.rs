@@ -397,6 +397,7 @@ impl Transaction<'_> {
         if !mine || !stands {
             return Err(StoreError::NoSavepoint);
         }
+        state.holder.turn();
         self.undo(&mut state, savepoint.writes, savepoint.entries);
         if std::mem::take(&mut state.ended) {
             // Nothing that was read is borrowed any more: others may replace it.

@@ -82,6 +82,12 @@ impl Holder {
         self.locks.slots[self.slot as usize].suspend();
     }
 
+    /// What the transaction has written is being undone: [`Locks::turns`].
+    #[inline]
+    pub fn turn(&self) {
+        self.locks.slots[self.slot as usize].turn();
+    }
+
     /// How long one wait may take from now on; more than a day counts as a day. Zero: whoever would wait gets the error.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout.min(TIMEOUT_MAX);
@@ -394,6 +400,7 @@ impl Holder {
     /// once for each row. If it panics, that row stays locked; call this again for the others.
     pub fn release_all<'w>(&mut self, word: impl Fn(RowName) -> &'w LockWord) {
         let owned = u64::from(self.budget) + self.held.len() as u64;
+        self.turn();
         self.held.clear_shared();
         while let Some(key) = self.held.pop_row() {
             self.release_row(key, word(RowName::of_key(key)));

@@ -68,6 +68,8 @@ pub(super) struct Slot {
     doomed: AtomicU64,
     /// The number of the thread on which a transaction runs; 0: none does; or `NO_THREAD`. Written by the holder only.
     open_on: AtomicU64,
+    /// How often a transaction ended or went back to a savepoint. Written by the holder only.
+    turns: AtomicU64,
     /// `Some` while the holder waits.
     pub waiting: Mutex<Option<Box<Waiting>>>,
 }
@@ -81,6 +83,17 @@ impl Slot {
     /// It may go on on any thread. By the holder.
     pub fn suspend(&self) {
         self.open_on.store(NO_THREAD, Ordering::Relaxed);
+    }
+
+    /// What the transaction has written is no longer so. By the holder, before it lets go of a lock: who reads, by Acquire, what another writes
+    /// under such a lock then, reads the new number afterwards.
+    pub fn turn(&self) {
+        let turns = self.turns.load(Ordering::Relaxed) + 1;
+        self.turns.store(turns, Ordering::Release);
+    }
+
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Acquire)
     }
 
     /// It has ended. By the holder.

@@ -34,6 +34,12 @@ impl LockWord {
         self.load() == 0
     }
 
+    /// Whether the holder of this slot has it exclusively.
+    #[inline]
+    pub(crate) fn is_owned_by(&self, slot: u32) -> bool {
+        self.peek() & OWNER == super::rows::number(slot)
+    }
+
     pub(super) fn load(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }

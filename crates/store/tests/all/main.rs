@@ -26,6 +26,7 @@ mod log_faults;
 mod log_support;
 mod long_keys;
 mod model;
+mod own_writes;
 mod refusal_support;
 mod refusals;
 mod rows;
