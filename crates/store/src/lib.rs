@@ -103,7 +103,7 @@ pub use table::Table;
 pub use transaction::{Direction, Found, Lock, Savepoint, Scan, Transaction};
 pub use ts::Ts;
 pub use value::{Type, Value};
-pub use workers::{OperationTeams, Pending, Teams, WorkerOptions, Workers};
+pub use workers::{OperationTeams, Pending, QueueFull, Teams, WorkerOptions, Workers};
 
 // The Rust block of the manual's page runs as a doctest of this crate.
 #[cfg(doctest)]

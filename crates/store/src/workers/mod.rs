@@ -74,6 +74,22 @@ impl Default for WorkerOptions {
     }
 }
 
+/// As many jobs wait at a worker as may. From [`Workers::try_submit`].
+#[derive(thiserror::Error)]
+#[error("the queue of worker {worker} is full; submit the job later, wait with `submit`, or raise `WorkerOptions::queue`")]
+pub struct QueueFull<J> {
+    /// The job, to be submitted again.
+    pub job: J,
+    /// The worker it was for.
+    pub worker: usize,
+}
+
+impl<J> std::fmt::Debug for QueueFull<J> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "QueueFull(worker {})", self.worker)
+    }
+}
+
 /// The clients of all workers of a store. Dropped, they finish the jobs that wait and end.
 pub struct Workers {
     queues: Vec<Arc<Queue>>,
@@ -187,12 +203,29 @@ impl Workers {
         job: impl FnOnce(&mut Session) -> R + Send + 'static,
     ) -> Pending<R> {
         let (answer, pending) = Answer::pending();
-        let given = Arc::clone(&answer);
-        self.queues[worker % self.queues.len()].push(Job {
-            run: Box::new(move |session| given.give(job(session))),
-            answer,
-        });
+        self.queues[worker % self.queues.len()].push(Job::new(job, answer));
         pending
+    }
+
+    /// As [`Workers::submit`], without waiting.
+    ///
+    /// # Errors
+    /// [`QueueFull`], with the job.
+    pub fn try_submit<R: Send + 'static, J: FnOnce(&mut Session) -> R + Send + 'static>(
+        &self,
+        worker: usize,
+        job: J,
+    ) -> Result<Pending<R>, QueueFull<J>> {
+        let (answer, pending) = Answer::pending();
+        let mut job = Some(job);
+        self.queues[worker % self.queues.len()].try_push(|| {
+            let job = job.take().expect("made once");
+            Job::new(job, answer)
+        });
+        match job {
+            Some(job) => Err(QueueFull { job, worker }),
+            None => Ok(pending),
+        }
     }
 }
 
@@ -217,8 +250,13 @@ fn run(session: &mut Session, job: Job) {
 
 /// Drops something of the host's, whose destructor may panic: the client goes on.
 fn discard<T>(value: T) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        // It came from a destructor; its own may panic too.
+    quietly(|| drop(value));
+}
+
+/// Calls something of the host's, which may panic: the client goes on.
+fn quietly(call: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
+        // Its own destructor may panic too.
         std::mem::forget(payload);
     }
 }
