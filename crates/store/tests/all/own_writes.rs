@@ -8,7 +8,9 @@ use std::time::Duration;
 use crate::lock::support::Random;
 use crate::refusal_support::{definition, ids, insert, open, row, text};
 use corun_store::storage::Twin;
-use corun_store::{Direction, Durability, Options, Result, Rid, Savepoint, Snapshot, Store, StoreError, Table, Transaction};
+use corun_store::{
+    Direction, Durability, Options, Result, Rid, Savepoint, Snapshot, Store, StoreError, Table, Transaction,
+};
 
 const IDS: u64 = 12;
 
@@ -24,7 +26,12 @@ fn check(view: &Snapshot, table: &Table, model: &Model) {
         .unwrap()
         .map(pair)
         .collect();
-    assert!(scanned.iter().eq(model.iter().map(|(id, x)| (*id, *x)).collect::<Vec<_>>().iter()), "{scanned:?} {model:?}");
+    assert!(
+        scanned
+            .iter()
+            .eq(model.iter().map(|(id, x)| (*id, *x)).collect::<Vec<_>>().iter()),
+        "{scanned:?} {model:?}"
+    );
     let mut by_number: Vec<_> = view.rows(table, 0..table.rid_end()).unwrap().map(pair).collect();
     by_number.sort_unstable();
     assert_eq!(by_number, scanned);
@@ -94,7 +101,10 @@ fn transaction(store: &Store, table: &Table, committed: &mut Model, random: &mut
                     transaction.rollback_to(&savepoint).unwrap();
                     own = before;
                     for (view, _) in views.drain(..) {
-                        assert!(matches!(view.rows(table, 0..1).err(), Some(StoreError::SnapshotEnded)));
+                        assert!(matches!(
+                            view.rows(table, 0..1).err(),
+                            Some(StoreError::SnapshotEnded)
+                        ));
                     }
                 }
             }
@@ -114,7 +124,13 @@ fn transaction(store: &Store, table: &Table, committed: &mut Model, random: &mut
     for (view, _) in &views {
         let said = "the snapshot showed what its transaction had written, which has ended or was rolled back to a savepoint; take another";
         assert_eq!(text(view.fetch(&primary, &[0.into()]).map(drop)), said);
-        assert_eq!(text(view.scan(&primary, &primary.all(), Direction::Ascending).map(drop)), said);
+        assert_eq!(
+            text(
+                view.scan(&primary, &primary.all(), Direction::Ascending)
+                    .map(drop)
+            ),
+            said
+        );
     }
     check(&store.snapshot().unwrap(), table, committed);
 }
@@ -149,7 +165,11 @@ fn a_statement_does_not_see_the_rows_it_adds() {
     let first = scan.next().unwrap();
     transaction.commit().unwrap();
     assert_eq!(first.row.int(0), 0);
-    assert_eq!(scan.count(), 0, "nothing of it was committed when the snapshot was taken");
+    assert_eq!(
+        scan.count(),
+        0,
+        "nothing of it was committed when the snapshot was taken"
+    );
     assert_eq!(ids(&store, &table), (0..20).collect::<Vec<_>>());
 }
 
@@ -166,7 +186,15 @@ fn a_durable_transaction_waits_for_what_its_snapshots_showed() {
     insert(&transaction, &table, 1, 1).unwrap();
     let written = transaction.commit_with(Durability::Asynchronous).unwrap();
     let transaction = reader.begin().unwrap();
-    assert_eq!(transaction.snapshot().unwrap().rows(&table, 0..table.rid_end()).unwrap().count(), 1);
+    assert_eq!(
+        transaction
+            .snapshot()
+            .unwrap()
+            .rows(&table, 0..table.rid_end())
+            .unwrap()
+            .count(),
+        1
+    );
     transaction.commit().unwrap();
     assert!(store.stats().durable >= written);
 }

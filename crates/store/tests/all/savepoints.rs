@@ -69,7 +69,10 @@ fn victim(
             // What the transaction had before its savepoint it has still.
             session.set_lock_timeout(Duration::ZERO);
             let refused = add(&session.begin().unwrap(), of_other, 0, 1);
-            assert!(matches!(refused, Err(StoreError::Lock(LockError::Timeout { .. }))));
+            assert!(matches!(
+                refused,
+                Err(StoreError::Lock(LockError::Timeout { .. }))
+            ));
         });
         has_locked.recv().unwrap();
         let refused = add(&transaction, &table, 1, 20).unwrap_err();
@@ -80,7 +83,10 @@ fn victim(
         assert!(matches!(add(&transaction, &table, 1, 20), Err(StoreError::Ended)));
         // A savepoint made now is none.
         let late = transaction.savepoint();
-        assert!(matches!(transaction.rollback_to(&late), Err(StoreError::NoSavepoint)));
+        assert!(matches!(
+            transaction.rollback_to(&late),
+            Err(StoreError::NoSavepoint)
+        ));
         transaction.rollback_to(&savepoint).unwrap();
         other.join().unwrap();
         // The same again.
@@ -91,7 +97,11 @@ fn victim(
     assert_eq!(store.stats().locks.deadlocks, 1);
     let mut session = store.session_here().unwrap();
     session.set_lock_timeout(Duration::ZERO);
-    session.begin().unwrap().lock_table(&table, Lock::Exclusive).unwrap();
+    session
+        .begin()
+        .unwrap()
+        .lock_table(&table, Lock::Exclusive)
+        .unwrap();
     (store, table)
 }
 
@@ -125,7 +135,10 @@ fn ranges_that_a_victim_had_read_take_rows_of_others() {
         |transaction, table| {
             let by_x = table.index("by_x").unwrap();
             let all = by_x.prefix(&[7.into()])?;
-            transaction.scan(&by_x, &all, Direction::Ascending, Lock::Shared)?.next().map(drop)
+            transaction
+                .scan(&by_x, &all, Direction::Ascending, Lock::Shared)?
+                .next()
+                .map(drop)
         },
         |transaction, table| {
             let mut new = row(table, 50, 1);
@@ -158,7 +171,9 @@ fn a_table_that_a_victim_had_locked_is_others() {
                 let transaction = session.begin().unwrap();
                 add(&transaction, table, 1, 1).unwrap();
                 for rid in 100..120 {
-                    transaction.get(table, corun_store::Rid(rid), Lock::Exclusive).unwrap();
+                    transaction
+                        .get(table, corun_store::Rid(rid), Lock::Exclusive)
+                        .unwrap();
                 }
                 gate.send(()).unwrap();
                 transaction.lock_table(second, Lock::Exclusive).unwrap();
@@ -169,7 +184,10 @@ fn a_table_that_a_victim_had_locked_is_others() {
         has_locked.recv().unwrap();
         until(|| store.stats().locks.waiting == 1);
         let refused = add(&transaction, &table, 1, 1);
-        assert!(matches!(refused, Err(StoreError::Lock(LockError::Deadlock { .. }))), "{refused:?}");
+        assert!(
+            matches!(refused, Err(StoreError::Lock(LockError::Deadlock { .. }))),
+            "{refused:?}"
+        );
         transaction.rollback_to(&savepoint).unwrap();
         other.join().unwrap();
     });
@@ -178,7 +196,10 @@ fn a_table_that_a_victim_had_locked_is_others() {
     assert!(matches!(refused, Err(StoreError::Duplicate { .. })));
     insert(&transaction, &second, 2, 1).unwrap();
     transaction.commit().unwrap();
-    assert_eq!((ids(&store, &second), xs(&store, &table)), (vec![1, 2], vec![1, 1]));
+    assert_eq!(
+        (ids(&store, &second), xs(&store, &table)),
+        (vec![1, 2], vec![1, 1])
+    );
 }
 
 #[test]
@@ -196,17 +217,22 @@ fn after_a_timeout_too_and_without_one_locks_are_kept() {
         let elsewhere = move |id| {
             let mut session = store.session_here().unwrap();
             session.set_lock_timeout(Duration::ZERO);
-            let answer = add(&session.begin().unwrap(), table, id, 1);
-            answer
+            add(&session.begin().unwrap(), table, id, 1)
         };
         let refused = scope.spawn(move || elsewhere(1)).join().unwrap();
-        assert!(matches!(refused, Err(StoreError::Lock(LockError::Timeout { .. }))));
+        assert!(matches!(
+            refused,
+            Err(StoreError::Lock(LockError::Timeout { .. }))
+        ));
         let mut other = store.session_here().unwrap();
         let holder = other.begin().unwrap();
         add(&holder, table, 3, 1).unwrap();
         holder.suspend();
         let refused = add(&transaction, table, 3, 1);
-        assert!(matches!(refused, Err(StoreError::Lock(LockError::Timeout { .. }))));
+        assert!(matches!(
+            refused,
+            Err(StoreError::Lock(LockError::Timeout { .. }))
+        ));
         transaction.rollback_to(&savepoint).unwrap();
         scope.spawn(move || elsewhere(1)).join().unwrap().unwrap();
         add(&transaction, table, 2, 1).unwrap();

@@ -7,7 +7,9 @@ use crate::lock::support::until;
 use crate::refusal_support::{definition, ids, insert, open, text};
 use corun_store::lock::LockError;
 use corun_store::storage::Twin;
-use corun_store::{Lock, Options, Result, Session, Store, StoreError, Table, Transaction, WorkerOptions, Workers};
+use corun_store::{
+    Lock, Options, Result, Session, Store, StoreError, Table, Transaction, WorkerOptions, Workers,
+};
 
 /// Who is woken through another thread's park sleeps through the test.
 fn patient() -> Options {
@@ -38,7 +40,12 @@ fn change(transaction: &Transaction<'_>, table: &Table, id: i64, x: i64) -> Resu
 
 fn x_of(store: &Store, table: &Table, id: i64) -> i64 {
     let (snapshot, primary) = (store.snapshot().unwrap(), table.primary());
-    snapshot.fetch(&primary, &[id.into()]).unwrap().unwrap().row.int("x")
+    snapshot
+        .fetch(&primary, &[id.into()])
+        .unwrap()
+        .unwrap()
+        .row
+        .int("x")
 }
 
 #[test]
@@ -67,7 +74,9 @@ fn statements_of_one_transaction_run_on_many_threads() {
         assert!(change(transaction, &other, 3, 1).unwrap());
         insert(transaction, &other, 100, 5).unwrap();
     });
-    (session, _) = statement(session, move |transaction| transaction.rollback_to(&savepoint).unwrap());
+    (session, _) = statement(session, move |transaction| {
+        transaction.rollback_to(&savepoint).unwrap()
+    });
     assert_eq!(table.rows(), 0, "nothing is visible yet");
     session.resume_here().unwrap().commit().unwrap();
     assert!(!session.is_suspended());
@@ -114,12 +123,18 @@ fn a_suspended_transaction_keeps_its_locks_and_belongs_to_no_thread() {
     two.set_lock_timeout(Duration::ZERO);
     let second = two.begin().unwrap();
     let refused = change(&second, &table, 1, 20);
-    assert!(matches!(refused, Err(StoreError::Lock(LockError::Timeout { .. }))));
+    assert!(matches!(
+        refused,
+        Err(StoreError::Lock(LockError::Timeout { .. }))
+    ));
     drop(second);
     let first = one.resume_here().unwrap();
     let second = two.begin().unwrap();
     let refused = change(&second, &table, 1, 20);
-    assert!(matches!(refused, Err(StoreError::Lock(LockError::SameThread { .. }))));
+    assert!(matches!(
+        refused,
+        Err(StoreError::Lock(LockError::SameThread { .. }))
+    ));
     drop((first, second));
     assert_eq!(x_of(&store, &table, 1), 0, "dropped, it is aborted");
 }
@@ -128,13 +143,17 @@ fn a_suspended_transaction_keeps_its_locks_and_belongs_to_no_thread() {
 fn a_session_with_a_suspended_transaction_begins_no_other_and_ends_it_when_dropped() {
     let (store, table) = open(Options::default());
     let mut session = store.session_here().unwrap();
-    assert_eq!(text(session.resume_here()), "the session has no suspended transaction; begin one");
+    assert_eq!(
+        text(session.resume_here()),
+        "the session has no suspended transaction; begin one"
+    );
     session.begin().unwrap().suspend();
     assert_eq!(
         text(store.close()),
         "transactions that are open: 1; commit or abort them, then close the store again"
     );
-    let said = "the session has a suspended transaction; resume it, and commit or abort it, before another begins";
+    let said =
+        "the session has a suspended transaction; resume it, and commit or abort it, before another begins";
     assert_eq!(text(session.begin()), said);
     assert_eq!(text(session.run(|_| Ok(()))), said);
     let transaction = session.resume_here().unwrap();

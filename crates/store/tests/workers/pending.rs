@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use corun_store::storage::Twin;
 use corun_store::{
-    CommitHandle, Durability, Options, Pending, Result, Session, Store, StoreError, Table, TableDef, Teams, Type,
-    WorkerOptions, Workers,
+    CommitHandle, Durability, Options, Pending, Result, Session, Store, StoreError, Table, TableDef, Teams,
+    Type, WorkerOptions, Workers,
 };
 
 const WAYS: [Teams; 2] = [Teams::Off, Teams::On];
@@ -174,7 +174,9 @@ fn a_full_queue_gives_the_job_back() {
             0
         });
         has_started.recv().unwrap();
-        let waiting: Vec<_> = (1..3).map(|number| workers.try_submit(0, move |_| number).unwrap()).collect();
+        let waiting: Vec<_> = (1..3)
+            .map(|number| workers.try_submit(0, move |_| number).unwrap())
+            .collect();
         let text = String::from("what the job has with it");
         let refused = workers.try_submit(0, move |_| text).err().unwrap();
         assert_eq!(
@@ -183,7 +185,10 @@ fn a_full_queue_gives_the_job_back() {
         );
         gate.send(()).unwrap();
         assert_eq!(blocks.wait(), Some(0));
-        let answers: Vec<_> = waiting.into_iter().map(|pending| block_on(pending).unwrap()).collect();
+        let answers: Vec<_> = waiting
+            .into_iter()
+            .map(|pending| block_on(pending).unwrap())
+            .collect();
         assert_eq!(answers, [1, 2]);
         // The same job again.
         let answer = block_on(workers.try_submit(refused.worker, refused.job).unwrap());

@@ -31,7 +31,10 @@ fn step(client: &mut Client, model: &mut Model, random: &mut Random) {
             model.rows.insert(rid, true);
         }
         2 => {
-            let (table, mode) = (random.below(TABLES as u64) as usize, TableMode::ALL[random.below(5) as usize]);
+            let (table, mode) = (
+                random.below(TABLES as u64) as usize,
+                TableMode::ALL[random.below(5) as usize],
+            );
             client.table(table, mode).unwrap();
             let held = model.tables.get(&table).map_or(mode, |held| held.with(mode));
             model.tables.insert(table, held);
@@ -60,12 +63,20 @@ fn check(other: &mut Client, model: &Model) {
     for table in 0..TABLES {
         for mode in TableMode::ALL {
             let goes = model.tables.get(&table).is_none_or(|held| held.goes_with(mode));
-            assert_eq!(other.table(table, mode).is_ok(), goes, "{mode:?} on table {table}");
+            assert_eq!(
+                other.table(table, mode).is_ok(),
+                goes,
+                "{mode:?} on table {table}"
+            );
             other.end();
         }
     }
     for key in 0..KEYS {
-        assert_eq!(other.pass(0, key).is_ok(), !model.keys.contains(&key), "key {key}");
+        assert_eq!(
+            other.pass(0, key).is_ok(),
+            !model.keys.contains(&key),
+            "key {key}"
+        );
     }
     other.end();
 }
@@ -95,7 +106,9 @@ fn at_a_mark_a_holder_has_what_it_had() {
                     _ => step(&mut client, &mut model, &mut random),
                 }
                 let held = model.rows.len() + model.tables.len();
-                assert!(client.holder.held() >= held && (client.holder.held() > held) != model.keys.is_empty());
+                assert!(
+                    client.holder.held() >= held && (client.holder.held() > held) != model.keys.is_empty()
+                );
             }
             check(&mut other, &model);
             client.end();
@@ -137,7 +150,8 @@ fn who_waits_for_what_was_taken_after_a_mark_gets_it() {
     let passes = others[4].start(|other| other.pass(2, 15));
     world.until_waiting(2);
     client.end();
-    (refused.get().unwrap(), passes.get().unwrap());
+    refused.get().unwrap();
+    passes.get().unwrap();
     drop(others);
     drop(client);
     world.assert_free();

@@ -1,8 +1,8 @@
 //! A small world of lockable things, and clients in threads of their own that do what a test tells them.
 
 use corun_store::lock::{
-    Got, Holder, LockError, LockMark, LockOptions, LockWord, Locks, RangeKey, RangeLocks, RowMode, RowName, TableLock,
-    TableMode,
+    Got, Holder, LockError, LockMark, LockOptions, LockWord, Locks, RangeKey, RangeLocks, RowMode, RowName,
+    TableLock, TableMode,
 };
 use corun_store::park::ThreadPark;
 use std::cell::UnsafeCell;
