@@ -11,9 +11,10 @@
 //! What it is not: a faster way. Each call looks the key up; a program that has the rid uses [`Transaction::update`].
 
 use crate::error::{Result, StoreError};
+use crate::known::Reach;
 use crate::lock::RowMode;
 use crate::row::{RowBuf, RowError, RowRef};
-use crate::session::{Reach, State};
+use crate::session::State;
 use crate::slots::Rid;
 use crate::table::Table;
 use crate::transaction::{Direction, Lock, NOW, Transaction};

@@ -205,10 +205,14 @@ pub enum StoreError {
         rid: u32,
     },
     /// An earlier error ended the transaction.
-    #[error("the transaction cannot go on after a deadlock or a lock timeout; abort it and run it again, or roll back to a savepoint")]
+    #[error(
+        "the transaction cannot go on after a deadlock or a lock timeout; abort it and run it again, or roll back to a savepoint"
+    )]
     Ended,
     /// A session begins a transaction while it has one that is suspended.
-    #[error("the session has a suspended transaction; resume it, and commit or abort it, before another begins")]
+    #[error(
+        "the session has a suspended transaction; resume it, and commit or abort it, before another begins"
+    )]
     Suspended,
     /// A session has no transaction to go on with.
     #[error("the session has no suspended transaction; begin one")]

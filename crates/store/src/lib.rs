@@ -59,6 +59,7 @@ mod horizon;
 mod image;
 mod index;
 mod key;
+mod known;
 pub mod lock;
 pub mod log;
 mod memory;
@@ -83,6 +84,7 @@ mod value;
 mod version;
 mod workers;
 mod write;
+mod write_set;
 
 pub use backup::{Verified, VerifiedTable, restore, verify, verify_on};
 pub use commit_handle::CommitHandle;

@@ -75,7 +75,11 @@ impl Snapshot {
     }
 
     fn check(&self, table: &Table) -> Result<()> {
-        if self.own.as_ref().is_some_and(|own| !own.stands(&self.store.locks)) {
+        if self
+            .own
+            .as_ref()
+            .is_some_and(|own| !own.stands(&self.store.locks))
+        {
             return Err(StoreError::SnapshotEnded);
         }
         if self.store.owns(table) {

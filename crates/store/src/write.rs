@@ -13,14 +13,16 @@ use corun_exec::teams;
 
 use crate::error::{Result, StoreError};
 use crate::index::IndexInner;
+use crate::known::Reach;
 use crate::lock::{Got, RowMode, RowName};
 use crate::operations::{UPDATE, check_stack};
 use crate::row::{RowBuf, RowError, RowRef};
-use crate::session::{Entry, Reach, State, Write};
+use crate::session::State;
 use crate::slots::{Rid, Slot};
 use crate::table::{Table, TableInner};
 use crate::transaction::{Direction, Savepoint, Transaction};
 use crate::version::VersionPtr;
+use crate::write_set::Entry;
 
 /// Free rids that are tried before a fresh one must do: others may still have a lock on the row that was there.
 const RID_TRIES: usize = 16;
@@ -188,12 +190,17 @@ impl Transaction<'_> {
         let store = &self.session.store;
         let bytes = after.map_or(0, |row| row.encoded().len());
         let limit = store.options.transaction_bytes_max;
-        if state.bytes + bytes > limit {
+        if state.writes.bytes() + bytes > limit {
             return Err(StoreError::TransactionTooLarge { limit });
         }
         let pool = Some(store.pool(self.session.worker));
-        let version = VersionPtr::new(pool, before, after.map(RowRef::encoded), state.changes)
-            .ok_or(StoreError::OutOfMemory { bytes })?;
+        let version = VersionPtr::new(
+            pool,
+            before,
+            after.map(RowRef::encoded),
+            state.writes.next_change(),
+        )
+        .ok_or(StoreError::OutOfMemory { bytes })?;
         if state.share.take(&store.memory, version.bytes()) {
             table.measure();
         }
@@ -204,29 +211,17 @@ impl Transaction<'_> {
             unsafe { version.free(pool) };
             return Err(error);
         }
-        state.changes += 1;
-        state.bytes += bytes + 16;
-        let first = before.is_none_or(|before| before.committed().is_some());
-        let mark = (state.writes.len(), state.entries.len());
         slot.set(Some(version));
-        state.rewrites |= !first;
-        state.writes.push(Write {
-            table: table.id,
-            rid,
-            before,
-            after: version,
-            first,
-            moves: true,
-        });
+        let mark = state.writes.record(table.id, rid, before, version, bytes);
         if let Some(after) = after {
             ctx!();
             // SAFETY: locked; what the transaction replaces is kept to its end.
             let before = before.and_then(|before| unsafe { before.row() });
             let before = before.map(|row| RowRef::new(&table.layout, row));
             match self.enter(state, table, rid, before, after, same_key) {
-                Ok(moves) => state.writes[mark.0].moves = moves,
+                Ok(moves) => state.writes.set_moves(&mark, moves),
                 Err(error) => {
-                    self.undo(state, mark.0, mark.1);
+                    state.undo_to(&mark);
                     return Err(error);
                 }
             }
@@ -281,7 +276,7 @@ impl Transaction<'_> {
                 index.tree.insert(&key, rid).map_err(refused)?
             };
             if new {
-                state.entries.push(entry);
+                state.writes.record_entry(entry);
             }
             state.holder.pass(&index.ranges, &key)?;
         }
@@ -338,7 +333,7 @@ impl Transaction<'_> {
             source,
         };
         if index.tree.insert(key, rid).map_err(refused)? {
-            state.entries.push(entry);
+            state.writes.record_entry(entry);
         }
         // Another transaction may have done the same: now each sees the other's entry, and one of them gives way.
         refuse_live(state)
@@ -350,11 +345,14 @@ impl Transaction<'_> {
         state.savepoints += 1;
         Savepoint {
             slot: state.holder.slot(),
-            number: if state.ended { NO_SAVEPOINT } else { state.savepoints },
+            number: if state.ended {
+                NO_SAVEPOINT
+            } else {
+                state.savepoints
+            },
             locks: state.holder.mark(),
-            newest: state.writes.last().map(|write| write.after),
-            writes: state.writes.len(),
-            entries: state.entries.len(),
+            newest: state.writes.newest(),
+            writes: state.writes.mark(),
         }
     }
 
@@ -391,39 +389,15 @@ impl Transaction<'_> {
             && savepoint.number > state.savepoints_before
             && savepoint.number <= state.savepoints;
         // What stood at its place was rolled back, and other changes stand there now?
-        let newest = savepoint.writes.checked_sub(1);
-        let stands =
-            newest.map(|at| state.writes.get(at).map(|write| write.after)) == savepoint.newest.map(Some);
-        if !mine || !stands {
+        if !mine || !state.writes.stands(&savepoint.writes, savepoint.newest) {
             return Err(StoreError::NoSavepoint);
         }
         state.holder.turn();
-        self.undo(&mut state, savepoint.writes, savepoint.entries);
+        state.undo_to(&savepoint.writes);
         if std::mem::take(&mut state.ended) {
             // Nothing that was read is borrowed any more: others may replace it.
             state.release_to(&savepoint.locks);
         }
         Ok(())
-    }
-
-    /// Undoes all changes but the first `writes` and entries but the first `entries`.
-    pub(crate) fn undo(&self, state: &mut State, writes: usize, entries: usize) {
-        while state.entries.len() > entries {
-            let entry = state.entries.pop().expect("longer than that");
-            let table = &state.table(entry.table).0;
-            let index = table
-                .index(usize::from(entry.index))
-                .expect("entries go into indexes");
-            index.tree.remove(&entry.key, entry.rid);
-        }
-        while state.writes.len() > writes {
-            let write = state.writes.pop().expect("longer than that");
-            let slot = state.table(write.table).0.slots.slot(write.rid);
-            slot.set(write.before);
-            state.undone.push(write.after);
-            if write.before.is_none() {
-                state.freed.push((write.table, write.rid));
-            }
-        }
     }
 }

@@ -95,7 +95,10 @@ impl Held {
             let before = std::mem::take(&mut self.shared);
             self.shared = vec![0; before.len()];
             self.shared_len = 0;
-            for at in before.into_iter().filter(|at| (1..=len).contains(&(*at as usize))) {
+            for at in before
+                .into_iter()
+                .filter(|at| (1..=len).contains(&(*at as usize)))
+            {
                 self.shared_len += 1;
                 self.put(at);
             }

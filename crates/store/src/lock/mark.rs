@@ -62,7 +62,9 @@ impl Holder {
         });
         self.held.intervals = intervals;
         while self.held.table_steps.len() > mark.table_steps {
-            let Some((at, before)) = self.held.table_steps.pop() else { break };
+            let Some((at, before)) = self.held.table_steps.pop() else {
+                break;
+            };
             let table = &mut self.held.tables[at];
             if let Some(mode) = std::mem::replace(&mut table.mode, before) {
                 table.lock.lower(&locks.slots, slot, mode, before);

@@ -123,7 +123,11 @@ impl RangeLocks {
             Some((at, newest)) if newest == mark || mine().count() >= MARKS_MAX => (at, false),
             _ => {
                 let intervals = state.spare.pop().unwrap_or_default();
-                state.held.push(HeldIntervals { slot, mark, intervals });
+                state.held.push(HeldIntervals {
+                    slot,
+                    mark,
+                    intervals,
+                });
                 self.holders.store(state.held.len(), Ordering::Relaxed);
                 (state.held.len() - 1, newest.is_none())
             }

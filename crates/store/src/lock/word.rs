@@ -65,8 +65,7 @@ impl LockWord {
 
     /// From mode X, of the holder with this number, to S; the state before. As with [`Self::leave`], more may go than before.
     pub(super) fn lower(&self, number: u64) -> u64 {
-        self.0
-            .fetch_add(SHARED.wrapping_sub(number), Ordering::Release)
+        self.0.fetch_add(SHARED.wrapping_sub(number), Ordering::Release)
     }
 
     /// Under the queue's mutex: announces waiters; the state before.

@@ -76,7 +76,9 @@ impl Default for WorkerOptions {
 
 /// As many jobs wait at a worker as may. From [`Workers::try_submit`].
 #[derive(thiserror::Error)]
-#[error("the queue of worker {worker} is full; submit the job later, wait with `submit`, or raise `WorkerOptions::queue`")]
+#[error(
+    "the queue of worker {worker} is full; submit the job later, wait with `submit`, or raise `WorkerOptions::queue`"
+)]
 pub struct QueueFull<J> {
     /// The job, to be submitted again.
     pub job: J,
