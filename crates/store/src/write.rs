@@ -187,32 +187,17 @@ impl Transaction<'_> {
         after: Option<RowRef<'_>>,
         same_key: Option<RowMode>,
     ) -> Result<()> {
-        let store = &self.session.store;
-        let bytes = after.map_or(0, |row| row.encoded().len());
-        let limit = store.options.transaction_bytes_max;
-        if state.writes.bytes() + bytes > limit {
-            return Err(StoreError::TransactionTooLarge { limit });
-        }
-        let pool = Some(store.pool(self.session.worker));
-        let version = VersionPtr::new(
-            pool,
-            before,
-            after.map(RowRef::encoded),
-            state.writes.next_change(),
-        )
-        .ok_or(StoreError::OutOfMemory { bytes })?;
-        if state.share.take(&store.memory, version.bytes()) {
-            table.measure();
-        }
-        let grows = bytes > before.map_or(0, VersionPtr::row_bytes);
-        if grows && let Err(error) = store.memory.check() {
-            state.share.give(&store.memory, version.bytes());
-            // SAFETY: nobody else has seen it.
-            unsafe { version.free(pool) };
-            return Err(error);
-        }
+        let version = match self.new_version(state, table, before, after) {
+            Ok(version) => version,
+            Err(error) => {
+                if before.is_none() {
+                    state.writes.free_row(table.id, rid);
+                }
+                return Err(error);
+            }
+        };
         slot.set(Some(version));
-        let mark = state.writes.record(table.id, rid, before, version, bytes);
+        let mark = state.writes.record(table.id, rid, before, version);
         if let Some(after) = after {
             ctx!();
             // SAFETY: locked; what the transaction replaces is kept to its end.
@@ -227,6 +212,37 @@ impl Transaction<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A version over `before` that nobody sees yet, if the limits allow it.
+    fn new_version(
+        &self,
+        state: &mut State,
+        table: &TableInner,
+        before: Option<VersionPtr>,
+        after: Option<RowRef<'_>>,
+    ) -> Result<VersionPtr> {
+        let store = &self.session.store;
+        let row = after.map(RowRef::encoded);
+        let bytes = row.map_or(0, <[u8]>::len);
+        let limit = store.options.transaction_bytes_max;
+        if state.writes.bytes() + bytes > limit {
+            return Err(StoreError::TransactionTooLarge { limit });
+        }
+        let pool = Some(store.pool(self.session.worker));
+        let version = VersionPtr::new(pool, before, row, state.writes.next_change());
+        let version = version.ok_or(StoreError::OutOfMemory { bytes })?;
+        if state.share.take(&store.memory, version.bytes()) {
+            table.measure();
+        }
+        let grows = bytes > before.map_or(0, VersionPtr::row_bytes);
+        if grows && let Err(error) = store.memory.check() {
+            state.share.give(&store.memory, version.bytes());
+            // SAFETY: nobody else has seen it.
+            unsafe { version.free(pool) };
+            return Err(error);
+        }
+        Ok(version)
     }
 
     /// Puts a row into the indexes where it is not yet. Says whether there is any in which its key changed.

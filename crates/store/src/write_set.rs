@@ -109,7 +109,7 @@ impl WriteSet {
         }
     }
 
-    /// Notes a version of so many bytes that is its row's newest now. Returns the mark before it.
+    /// Notes a version that is its row's newest now. Returns the mark before it.
     #[inline]
     pub(crate) fn record(
         &mut self,
@@ -117,11 +117,10 @@ impl WriteSet {
         rid: Rid,
         before: Option<VersionPtr>,
         after: VersionPtr,
-        bytes: usize,
     ) -> WriteMark {
         let mark = self.mark();
         self.changes += 1;
-        self.bytes += bytes + 16;
+        self.bytes += after.row_bytes() + 16;
         let first = before.is_none_or(|before| before.committed().is_some());
         self.rewrites |= !first;
         self.writes.push(Write {
@@ -145,6 +144,11 @@ impl WriteSet {
     #[inline]
     pub(crate) fn record_entry(&mut self, entry: Entry) {
         self.entries.push(entry);
+    }
+
+    /// Gives a row back with the transaction's locks that was to be a new one.
+    pub(crate) fn free_row(&mut self, table: u32, rid: Rid) {
+        self.freed.push((table, rid));
     }
 
     /// Undoes all that was changed after a mark.
