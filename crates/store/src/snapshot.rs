@@ -25,7 +25,7 @@ use crate::ts::Ts;
 use crate::value::Value;
 use crate::version::VersionPtr;
 
-/// The store at one moment. From [`crate::Store::snapshot`].
+/// The store at one moment. From [`crate::Store::snapshot`], or [`crate::Transaction::snapshot`].
 pub struct Snapshot {
     store: Arc<StoreInner>,
     place: usize,

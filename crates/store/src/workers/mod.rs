@@ -198,7 +198,8 @@ impl Workers {
         self.statistics[worker % self.statistics.len()].read()
     }
 
-    /// Has a client of a worker (modulo their number) run a job with its session. Waits while the worker's queue is full.
+    /// Has a client of a worker (modulo their number) run a job with its session. Waits while the worker's queue is full. A transaction that
+    /// the job leaves open, or suspended, is aborted: one that is to outlive its job needs a [`Session`] of its own.
     pub fn submit<R: Send + 'static>(
         &self,
         worker: usize,

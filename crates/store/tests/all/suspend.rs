@@ -1,9 +1,11 @@
 //! Transactions that outlive a call: each statement comes later than the one before it, perhaps on another thread.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::lock::support::until;
+use crate::lock::support::{Random, until};
 use crate::refusal_support::{definition, ids, insert, open, text};
 use corun_store::lock::LockError;
 use corun_store::storage::Twin;
@@ -78,6 +80,8 @@ fn statements_of_one_transaction_run_on_many_threads() {
         transaction.rollback_to(&savepoint).unwrap()
     });
     assert_eq!(table.rows(), 0, "nothing is visible yet");
+    let lost = Store::open_on(Arc::new(twin.crash(2)), Options::default()).unwrap();
+    assert_eq!(lost.table("t").unwrap().rows(), 0, "nor would a crash leave it");
     session.resume_here().unwrap().commit().unwrap();
     assert!(!session.is_suspended());
     drop(session);
@@ -211,4 +215,82 @@ fn a_job_leaves_no_transaction_to_the_next_one() {
     drop(workers);
     assert_eq!(ids(&store, &table), [1]);
     store.close().unwrap();
+}
+
+/// Few threads serve more clients, one statement at a time, whoever comes; locks are waited for, refused, and held by who is suspended.
+#[test]
+fn sessions_wander_among_threads_and_lose_nothing() {
+    const IDS: u64 = 8;
+    const STATEMENTS: usize = 1500;
+    let (store, table) = open(Options {
+        lock_timeout: Duration::from_millis(3),
+        detect_after: Duration::from_micros(200),
+        ..Options::default()
+    });
+    let session = || store.session_here().unwrap();
+    session()
+        .run(|transaction| (0..IDS as i64).try_for_each(|id| insert(transaction, &table, id, 1).map(drop)))
+        .unwrap();
+    let idle = Mutex::new((0..8).map(|_| session()).collect::<VecDeque<Session>>());
+    let (left, moves) = (AtomicUsize::new(STATEMENTS), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for seed in 1..5 {
+            let (idle, left, moves, table) = (&idle, &left, &moves, &table);
+            scope.spawn(move || {
+                let mut random = Random::seeded(seed);
+                while left
+                    .try_update(SeqCst, SeqCst, |left| left.checked_sub(1))
+                    .is_ok()
+                {
+                    let mut session = idle
+                        .lock()
+                        .unwrap()
+                        .pop_front()
+                        .expect("more sessions than threads");
+                    let mut transaction = match session.is_suspended() {
+                        true => session.resume_here().unwrap(),
+                        false => {
+                            session.set_park(corun_store::park::current());
+                            session.begin().unwrap()
+                        }
+                    };
+                    let savepoint = transaction.savepoint();
+                    let (from, to) = (random.below(IDS) as i64, random.below(IDS) as i64);
+                    let add = |id: i64, more: i64| -> Result<()> {
+                        let primary = table.primary();
+                        let found = transaction
+                            .fetch_for_update(&primary, &[id.into()])?
+                            .expect("ids stay");
+                        let (rid, x) = (found.rid, found.row.int("x"));
+                        transaction.update(table, rid, |row| row.set("x", x + more))
+                    };
+                    match add(from, -1).and_then(|()| add(to, 1)) {
+                        Ok(()) => drop(moves.fetch_add(1, SeqCst)),
+                        Err(error) => {
+                            assert!(error.is_retryable(), "{error}");
+                            transaction.rollback_to(&savepoint).unwrap();
+                        }
+                    }
+                    match random.below(8) {
+                        0..3 => drop(transaction.commit().unwrap()),
+                        3 => transaction.abort(),
+                        _ => transaction.suspend(),
+                    }
+                    idle.lock().unwrap().push_back(session);
+                }
+            });
+        }
+    });
+    assert!(moves.load(SeqCst) > 0);
+    drop(idle);
+    let snapshot = store.snapshot().unwrap();
+    let rows = snapshot.rows(&table, 0..table.rid_end()).unwrap();
+    assert_eq!(rows.map(|found| found.row.int("x")).sum::<i64>(), 0);
+    let mut session = session();
+    session.set_lock_timeout(Duration::ZERO);
+    session
+        .begin()
+        .unwrap()
+        .lock_table(&table, Lock::Exclusive)
+        .unwrap();
 }
