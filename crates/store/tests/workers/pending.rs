@@ -216,3 +216,77 @@ fn the_newest_waker_of_an_answer_is_woken() {
     }
     elsewhere.unpark();
 }
+
+/// Connections whose transactions take several jobs: each hands its session to the job and gets it back with the answer.
+#[test]
+fn transactions_of_several_jobs_take_turns_on_one_row() {
+    const CONNECTIONS: i64 = 4;
+    const EACH: i64 = 20;
+    for way in WAYS {
+        let store = Store::in_memory(Options {
+            lock_timeout: Duration::from_secs(120),
+            ..Options::default()
+        })
+        .unwrap();
+        let definition = TableDef::new("t").column("id", Type::I64).column("x", Type::I64);
+        let table = store.create_table(definition.primary_key(&["id"])).unwrap();
+        let mut session = store.session_here().unwrap();
+        session
+            .run(|transaction| {
+                let mut row = table.new_row();
+                row.set("id", 1)?;
+                row.set("x", 0)?;
+                transaction.insert(&table, &row)
+            })
+            .unwrap();
+        let options = WorkerOptions {
+            threads: CONNECTIONS as usize,
+            members: CONNECTIONS as usize,
+            teams: way,
+            ..WorkerOptions::default()
+        };
+        let workers = Workers::start(&store, options, |_| ()).unwrap();
+        let statement = |mut session: Session, begins: bool, ends: bool| {
+            let table = table.clone();
+            let job = move |_: &mut Session| -> Result<Session> {
+                if begins {
+                    session.begin()?.suspend();
+                }
+                let transaction = session.resume_here()?;
+                let primary = table.primary();
+                let found = transaction
+                    .fetch_for_update(&primary, &[1.into()])?
+                    .expect("it stays");
+                let (rid, x) = (found.rid, found.row.int("x"));
+                transaction.update(&table, rid, |row| row.set("x", x + 1))?;
+                match ends {
+                    true => drop(transaction.commit()?),
+                    false => transaction.suspend(),
+                }
+                Ok(session)
+            };
+            workers.submit(0, job).wait().unwrap().unwrap()
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..CONNECTIONS {
+                scope.spawn(|| {
+                    let mut session = store.session_here().unwrap();
+                    for _ in 0..EACH {
+                        session = statement(session, true, false);
+                        session = statement(session, false, false);
+                        session = statement(session, false, true);
+                    }
+                });
+            }
+        });
+        let snapshot = store.snapshot().unwrap();
+        let primary = table.primary();
+        let x = snapshot
+            .fetch(&primary, &[1.into()])
+            .unwrap()
+            .unwrap()
+            .row
+            .int("x");
+        assert_eq!(x, CONNECTIONS * EACH * 3, "{way:?}");
+    }
+}
