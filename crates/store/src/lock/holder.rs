@@ -82,7 +82,7 @@ impl Holder {
         self.locks.slots[self.slot as usize].suspend();
     }
 
-    /// What the transaction has written is being undone: [`Locks::turns`].
+    /// What the transaction has written is undone from now on: its snapshots end.
     #[inline]
     pub fn turn(&self) {
         self.locks.slots[self.slot as usize].turn();
