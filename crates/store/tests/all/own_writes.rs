@@ -148,6 +148,26 @@ fn a_transaction_sees_what_it_has_written_and_what_was_committed() {
 }
 
 #[test]
+fn what_another_has_not_committed_is_not_seen_whatever_its_number() {
+    let (store, table) = open(Options::default());
+    let (mut session, mut other) = (store.session_here().unwrap(), store.session_here().unwrap());
+    session
+        .run(|transaction| insert(transaction, &table, 1, 1))
+        .unwrap();
+    let transaction = session.begin().unwrap();
+    insert(&transaction, &table, 2, 1).unwrap();
+    // The other's first change; the transaction's was its session's second.
+    let theirs = other.begin().unwrap();
+    put(&theirs, &table, 1, 9).unwrap();
+    insert(&theirs, &table, 3, 1).unwrap();
+    let expected = Model::from([(1, 0), (2, 0)]);
+    let view = transaction.snapshot().unwrap();
+    check(&view, &table, &expected);
+    theirs.commit().unwrap();
+    check(&view, &table, &expected);
+}
+
+#[test]
 fn a_statement_does_not_see_the_rows_it_adds() {
     let (store, table) = open(Options::default());
     let mut session = store.session_here().unwrap();
@@ -215,8 +235,9 @@ fn nothing_of_others_is_seen_before_it_is_committed() {
         let (store, table, ended) = (&store, &table, &ended);
         let writer = move |seed: u64| {
             let mut random = Random::seeded(seed);
-            let mut session = store.session_here().unwrap();
             while !ended.load(Ordering::Relaxed) {
+                // Its changes are numbered from the beginning, lower than those that the snapshots know as their own.
+                let mut session = store.session_here().unwrap();
                 let transaction = session.begin().unwrap();
                 let id = random.below(IDS) as i64;
                 put(&transaction, table, id, -1).unwrap();
