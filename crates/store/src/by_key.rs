@@ -12,9 +12,10 @@
 
 use crate::error::{Result, StoreError};
 use crate::index::IndexInner;
+use crate::known::Reach;
 use crate::lock::RowMode;
 use crate::row::{RowBuf, RowError, RowRef};
-use crate::session::{Reach, State};
+use crate::session::State;
 use crate::slots::Rid;
 use crate::table::Table;
 use crate::transaction::{Direction, Lock, NOW, Transaction};

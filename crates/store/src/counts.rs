@@ -1,5 +1,6 @@
 //! What a store says of itself: what opening it read, what a checkpoint wrote, and counts of one moment.
 
+use crate::lock::LockCounts;
 use crate::ts::Ts;
 
 /// What opening a store read.
@@ -47,6 +48,8 @@ pub struct Stats {
     pub log_bytes: u64,
     /// Open snapshots.
     pub snapshots: usize,
+    /// Waits for locks, and who waits now.
+    pub locks: LockCounts,
     /// Why the last checkpoint in the background failed, if it did.
     pub checkpoint_failure: Option<String>,
 }

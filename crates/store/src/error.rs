@@ -11,8 +11,8 @@ use crate::schema::SchemaError;
 
 /// What went wrong.
 ///
-/// After [`StoreError::is_retryable`] errors the transaction must end; run again, it may succeed. After all other errors of an
-/// operation the transaction is as before the operation, and goes on.
+/// After [`StoreError::is_retryable`] errors the transaction must end, and run again may succeed, or go back to a savepoint. After all other
+/// errors of an operation the transaction is as before the operation, and goes on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -225,8 +225,18 @@ pub enum StoreError {
         rid: u32,
     },
     /// An earlier error ended the transaction.
-    #[error("the transaction cannot go on after a deadlock or a lock timeout; abort it and run it again")]
+    #[error(
+        "the transaction cannot go on after a deadlock or a lock timeout; abort it and run it again, or roll back to a savepoint"
+    )]
     Ended,
+    /// A session begins a transaction while it has one that is suspended.
+    #[error(
+        "the session has a suspended transaction; resume it, and commit or abort it, before another begins"
+    )]
+    Suspended,
+    /// A session has no transaction to go on with.
+    #[error("the session has no suspended transaction; begin one")]
+    NotSuspended,
     /// A savepoint of another transaction, or of a part that was rolled back.
     #[error("the savepoint is not one of this transaction, or was rolled back")]
     NoSavepoint,
@@ -240,6 +250,11 @@ pub enum StoreError {
         /// Bytes.
         needed: usize,
     },
+    /// A snapshot of a transaction that has ended, or gone back to a savepoint.
+    #[error(
+        "the snapshot showed what its transaction had written, which has ended or was rolled back to a savepoint; take another"
+    )]
+    SnapshotEnded,
     /// As many snapshots as there can be.
     #[error("{limit} snapshots are open, which is the most; end some or raise snapshots_max")]
     TooManySnapshots {

@@ -61,11 +61,13 @@ mod image;
 mod index;
 mod index_build;
 mod key;
+mod known;
 pub mod lock;
 pub mod log;
 mod memory;
 mod operations;
 mod options;
+mod own;
 pub mod park;
 mod pool;
 mod recovery;
@@ -86,6 +88,7 @@ mod value;
 mod version;
 mod workers;
 mod write;
+mod write_set;
 
 pub use corun_store_derive::Row;
 
@@ -111,7 +114,7 @@ pub use table_scan::TableScan;
 pub use transaction::{Direction, Found, Lock, Savepoint, Scan, Transaction};
 pub use ts::Ts;
 pub use value::{Type, Value};
-pub use workers::{OperationTeams, Pending, Teams, WorkerOptions, Workers};
+pub use workers::{OperationTeams, Pending, QueueFull, Teams, WorkerOptions, Workers};
 
 // The Rust block of the manual's page runs as a doctest of this crate.
 #[cfg(doctest)]

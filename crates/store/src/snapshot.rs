@@ -1,6 +1,7 @@
 //! [`Snapshot`]: the store as it was at one moment, to be read only.
 //!
-//! It takes no locks and is never waited for. While it is open, old versions of rows stay in memory.
+//! It takes no locks and is never waited for. While it is open, old versions of rows stay in memory. That of a transaction shows what the
+//! transaction has written, too ([`Own`]).
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use crate::key::long::{LongKey, Run};
 use crate::key::{KeyRange, Words};
 use crate::log::Log;
 use crate::operations::{SCAN, check_stack};
+use crate::own::Own;
 use crate::row::RowRef;
 use crate::slots::{Rid, Slot};
 use crate::store::StoreInner;
@@ -21,12 +23,15 @@ use crate::table::Table;
 use crate::transaction::{Direction, Found};
 use crate::ts::Ts;
 use crate::value::Value;
+use crate::version::VersionPtr;
 
-/// The store at one moment. From [`crate::Store::snapshot`].
+/// The store at one moment. From [`crate::Store::snapshot`], or [`crate::Transaction::snapshot`].
 pub struct Snapshot {
     store: Arc<StoreInner>,
     place: usize,
     ts: Ts,
+    /// Of a transaction's.
+    own: Option<Own>,
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -46,6 +51,13 @@ impl Snapshot {
         Snapshot::at(store, store.horizon.enter_for_checkpoint(|| store.log.last()))
     }
 
+    /// Of now, and of what a transaction has written.
+    pub(crate) fn with_own(store: &Arc<StoreInner>, own: Own) -> Result<Self> {
+        let mut snapshot = Snapshot::new(store, Log::last)?;
+        snapshot.own = Some(own);
+        Ok(snapshot)
+    }
+
     fn at(store: &Arc<StoreInner>, entered: Option<(usize, Ts)>) -> Result<Self> {
         let limit = store.horizon.places();
         let (place, ts) = entered.ok_or(StoreError::TooManySnapshots { limit })?;
@@ -53,15 +65,23 @@ impl Snapshot {
             store: Arc::clone(store),
             place,
             ts,
+            own: None,
         })
     }
 
-    /// It shows all that was committed up to this timestamp, and nothing else.
+    /// It shows all that was committed up to this timestamp, and nothing else but what its transaction wrote.
     pub fn ts(&self) -> Ts {
         self.ts
     }
 
     fn check(&self, table: &Table) -> Result<()> {
+        if self
+            .own
+            .as_ref()
+            .is_some_and(|own| !own.stands(&self.store.locks))
+        {
+            return Err(StoreError::SnapshotEnded);
+        }
         if self.store.owns(table) {
             Ok(())
         } else {
@@ -86,13 +106,24 @@ impl Snapshot {
     fn read<'a>(&'a self, table: &'a Table, slot: &'a Slot) -> Option<RowRef<'a>> {
         ctx!(prefetch = &raw const *slot);
         ctx!(prefetch = slot.ask_newest(table.layout().bytes_min()));
-        Some(self.version(table, slot)?.1)
+        let version = self.visible(slot)?;
+        // SAFETY: versions this snapshot sees are kept while it is open.
+        unsafe { table.0.layouts.row(version) }
+    }
+
+    /// The version of a row that it shows.
+    #[inline]
+    fn visible(&self, slot: &Slot) -> Option<VersionPtr> {
+        let newest = slot.newest()?;
+        let own = self.own.as_ref();
+        let own = own.and_then(|own| own.written(&self.store.locks, slot, newest));
+        own.or_else(|| newest.visible(self.ts))
     }
 
     /// A row, and the commit that made it so.
     #[inline]
     fn version<'a>(&'a self, table: &'a Table, slot: &'a Slot) -> Option<(Ts, RowRef<'a>)> {
-        let version = slot.newest()?.visible(self.ts)?;
+        let version = self.visible(slot)?;
         // SAFETY: versions this snapshot sees are kept while it is open.
         let row = unsafe { table.0.layouts.row(version) }?;
         Some((version.committed()?, row))

@@ -320,6 +320,7 @@ impl Store {
             bytes_max: inner.memory.limit(),
             log_bytes: inner.log.bytes(),
             snapshots: inner.horizon.open(),
+            locks: inner.locks.counts(),
             checkpoint_failure: inner.checkpointer.failure(),
         }
     }

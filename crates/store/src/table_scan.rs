@@ -3,8 +3,8 @@
 //! The table is locked as a whole, and no row for itself: a scan of an index locks only what it reads.
 
 use crate::error::Result;
+use crate::known::Reach;
 use crate::operations::{SCAN, check_stack};
-use crate::session::Reach;
 use crate::slots::Rid;
 use crate::table::Table;
 use crate::transaction::{Found, Lock, Transaction};
@@ -53,7 +53,7 @@ impl<'s> Transaction<'s> {
                 table,
                 next: 0,
                 end: table.rid_end(),
-                since: state.changes,
+                since: state.writes.next_change(),
             })
         })
     }

@@ -19,14 +19,18 @@ use crate::error::{Result, StoreError};
 use crate::index::{Index, TreeCursor};
 use crate::key::long::Run;
 use crate::key::{Exact, KeyRange, Words};
-use crate::lock::{LockError, RowMode, RowName, TableMode};
+use crate::known::Reach;
+use crate::lock::{LockError, LockMark, RowMode, RowName, TableMode};
 use crate::operations::{SCAN, check_stack};
+use crate::own::Own;
 use crate::row::RowRef;
-use crate::session::{Known, Reach, Session, State};
+use crate::session::{Session, State};
 use crate::slots::Rid;
+use crate::snapshot::Snapshot;
 use crate::table::Table;
 use crate::value::Value;
 use crate::version::VersionPtr;
+use crate::write_set::WriteMark;
 
 /// Where a scan begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +79,8 @@ pub struct Savepoint {
     /// The newest version made before it. Versions that are undone are kept to the end of the transaction, so that no other
     /// gets the address: if it stands in its place, all before it does.
     pub(crate) newest: Option<VersionPtr>,
-    pub(crate) writes: usize,
-    pub(crate) entries: usize,
+    pub(crate) writes: WriteMark,
+    pub(crate) locks: LockMark,
 }
 
 impl<'s> Transaction<'s> {
@@ -119,14 +123,12 @@ impl<'s> Transaction<'s> {
 
     /// Locks a table.
     pub(crate) fn reach(&self, state: &mut State, table: &Table, wanted: Reach) -> Result<Reach> {
-        let id = table.0.id as usize;
-        match state.known.get(id) {
-            Some(Some(known)) if std::sync::Arc::ptr_eq(&known.table.0, &table.0) => {
-                if known.reach >= wanted && !(wanted == Reach::WriteRows && known.reach == Reach::Read) {
-                    return Ok(known.reach);
-                }
+        match state.tables.reach(table) {
+            Some(reach) if reach >= wanted && !(wanted == Reach::WriteRows && reach == Reach::Read) => {
+                return Ok(reach);
             }
-            _ => self.meet(state, table)?,
+            Some(_) => {}
+            None => self.meet(state, table)?,
         }
         let mode = match wanted {
             Reach::Nothing => unreachable!("nobody asks for nothing"),
@@ -137,13 +139,7 @@ impl<'s> Transaction<'s> {
         };
         ctx!();
         state.holder.table(&table.0.lock, mode)?;
-        let known = state.known[id].as_mut().expect("it was met");
-        if known.reach == Reach::Nothing {
-            state.touched.push(table.0.id);
-        }
-        // Read and the intention to write together are what SIX is: all rows may be read.
-        known.reach = known.reach.max(wanted);
-        let reach = known.reach;
+        let reach = state.tables.raise(table.0.id, wanted);
         if table.0.dropped.load(std::sync::atomic::Ordering::Acquire) {
             return Err(StoreError::Dropped {
                 table: table.0.name.clone(),
@@ -165,14 +161,7 @@ impl<'s> Transaction<'s> {
                 table: table.0.name.clone(),
             });
         }
-        let id = table.0.id as usize;
-        if state.known.len() <= id {
-            state.known.resize_with(id + 1, || None);
-        }
-        state.known[id] = Some(Known {
-            table: table.clone(),
-            reach: Reach::Nothing,
-        });
+        state.tables.meet(table);
         Ok(())
     }
 
@@ -453,7 +442,7 @@ impl<'s> Transaction<'s> {
             if reach < Reach::Read && !range.is_empty() {
                 state.holder.range(&index.inner.ranges, &range.low, &range.high)?;
             }
-            Ok((reach, state.changes))
+            Ok((reach, state.writes.next_change()))
         })?;
         let mut cursor = index.inner.tree.cursor();
         cursor.seek(range, direction);
@@ -467,6 +456,43 @@ impl<'s> Transaction<'s> {
             since,
             cursor,
             run: Run::default(),
+        })
+    }
+
+    /// All that is committed now, and what the transaction has written so far: whole tables and ranges of indexes can be read without a lock,
+    /// as a query does. It serves until the transaction ends or goes back to a savepoint; what the transaction writes later it does not show.
+    ///
+    /// The transaction is not serializable in what it reads so: others may change it at once. Rows that decide what it writes it should read
+    /// again by [`Transaction::fetch_for_update`].
+    ///
+    /// ```
+    /// # use corun_store::{Options, Store, TableDef, Type};
+    /// # let store = Store::in_memory(Options::default())?;
+    /// # let table = store.create_table(TableDef::new("t").column("id", Type::I64).primary_key(&["id"]))?;
+    /// # let mut session = store.session_here()?;
+    /// # let mut row = table.new_row();
+    /// # row.set("id", 1)?;
+    /// let transaction = session.begin()?;
+    /// transaction.insert(&table, &row)?;
+    /// let view = transaction.snapshot()?;
+    /// assert_eq!(view.rows(&table, 0..table.rid_end())?.count(), 1);
+    /// transaction.commit()?;
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::TooManySnapshots`].
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        check_stack()?;
+        self.go_on(|state| {
+            let store = &self.session.store;
+            let snapshot = Snapshot::with_own(
+                store,
+                Own::new(&store.locks, state.holder.slot(), state.writes.next_change()),
+            )?;
+            // It commits behind what it shows.
+            state.seen = state.seen.max(snapshot.ts());
+            Ok(snapshot)
         })
     }
 

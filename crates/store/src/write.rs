@@ -13,19 +13,24 @@ use corun_exec::teams;
 
 use crate::error::{Result, StoreError};
 use crate::index::IndexInner;
+use crate::known::Reach;
 use crate::lock::{Got, RowMode, RowName};
 use crate::operations::{UPDATE, check_stack};
 use crate::row::{RowBuf, RowError, RowRef};
-use crate::session::{Entry, Reach, State, Write};
+use crate::session::State;
 use crate::slots::{Rid, Slot};
 use crate::table::{Table, TableInner};
 use crate::transaction::{Direction, Savepoint, Transaction};
 use crate::version::VersionPtr;
+use crate::write_set::Entry;
 
 /// Free rids that are tried before a fresh one must do: others may still have a lock on the row that was there.
 const RID_TRIES: usize = 16;
 /// Fresh rids that are tried, each of another batch: who asks for rows by number may have locked some that never were.
 const RID_TRIES_FRESH: usize = 1024;
+
+/// The number of no savepoint: they begin at 1.
+const NO_SAVEPOINT: u64 = 0;
 
 impl Transaction<'_> {
     /// Adds a row. It is locked exclusively.
@@ -182,6 +187,40 @@ impl Transaction<'_> {
         after: Option<RowRef<'_>>,
         same_key: Option<RowMode>,
     ) -> Result<()> {
+        let version = match self.new_version(state, table, before, after) {
+            Ok(version) => version,
+            Err(error) => {
+                if before.is_none() {
+                    state.writes.free_row(table.id, rid);
+                }
+                return Err(error);
+            }
+        };
+        slot.set(Some(version));
+        let mark = state.writes.record(table.id, rid, before, version);
+        if let Some(after) = after {
+            ctx!();
+            // SAFETY: locked; what the transaction replaces is kept to its end.
+            let before = before.and_then(|before| unsafe { table.layouts.row(before) });
+            match self.enter(state, table, rid, before, after, same_key) {
+                Ok(moves) => state.writes.set_moves(&mark, moves),
+                Err(error) => {
+                    state.undo_to(&mark);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A version over `before` that nobody sees yet, if the limits allow it.
+    fn new_version(
+        &self,
+        state: &mut State,
+        table: &TableInner,
+        before: Option<VersionPtr>,
+        after: Option<RowRef<'_>>,
+    ) -> Result<VersionPtr> {
         let store = &self.session.store;
         let newest = table.layouts.newest();
         let upgraded;
@@ -195,7 +234,7 @@ impl Transaction<'_> {
         };
         let bytes = after.map_or(0, |row| row.encoded().len());
         let limit = store.options.transaction_bytes_max;
-        if state.bytes + bytes > limit {
+        if state.writes.bytes() + bytes > limit {
             return Err(StoreError::TransactionTooLarge { limit });
         }
         let pool = Some(store.pool(self.session.worker));
@@ -204,9 +243,9 @@ impl Transaction<'_> {
             before,
             after.map(RowRef::encoded),
             newest.number(),
-            state.changes,
-        )
-        .ok_or(StoreError::OutOfMemory { bytes })?;
+            state.writes.next_change(),
+        );
+        let version = version.ok_or(StoreError::OutOfMemory { bytes })?;
         if state.share.take(&store.memory, version.bytes()) {
             table.measure();
         }
@@ -217,33 +256,7 @@ impl Transaction<'_> {
             unsafe { version.free(pool) };
             return Err(error);
         }
-        state.changes += 1;
-        state.bytes += bytes + 16;
-        let first = before.is_none_or(|before| before.committed().is_some());
-        let mark = (state.writes.len(), state.entries.len());
-        slot.set(Some(version));
-        state.rewrites |= !first;
-        state.writes.push(Write {
-            table: table.id,
-            rid,
-            before,
-            after: version,
-            first,
-            moves: true,
-        });
-        if let Some(after) = after {
-            ctx!();
-            // SAFETY: locked; what the transaction replaces is kept to its end.
-            let before = before.and_then(|before| unsafe { table.layouts.row(before) });
-            match self.enter(state, table, rid, before, after, same_key) {
-                Ok(moves) => state.writes[mark.0].moves = moves,
-                Err(error) => {
-                    self.undo(state, mark.0, mark.1);
-                    return Err(error);
-                }
-            }
-        }
-        Ok(())
+        Ok(version)
     }
 
     /// Puts a row into the indexes where it is not yet. Says whether there is any in which its key changed.
@@ -293,7 +306,7 @@ impl Transaction<'_> {
                 index.tree.insert(&key, rid).map_err(refused)?
             };
             if new {
-                state.entries.push(entry);
+                state.writes.record_entry(entry);
             }
             state.holder.pass(&index.ranges, &key)?;
         }
@@ -351,65 +364,71 @@ impl Transaction<'_> {
             source,
         };
         if index.tree.insert(key, rid).map_err(refused)? {
-            state.entries.push(entry);
+            state.writes.record_entry(entry);
         }
         // Another transaction may have done the same: now each sees the other's entry, and one of them gives way.
         refuse_live(state)
     }
 
-    /// Marks the present state of the transaction.
+    /// Marks the present state of the transaction. (After a lock was refused that is no state to go back to.)
     pub fn savepoint(&self) -> Savepoint {
         let mut state = self.session.state.borrow_mut();
         state.savepoints += 1;
         Savepoint {
             slot: state.holder.slot(),
-            number: state.savepoints,
-            newest: state.writes.last().map(|write| write.after),
-            writes: state.writes.len(),
-            entries: state.entries.len(),
+            number: if state.ended {
+                NO_SAVEPOINT
+            } else {
+                state.savepoints
+            },
+            locks: state.holder.mark(),
+            newest: state.writes.newest(),
+            writes: state.writes.mark(),
         }
     }
 
     /// Undoes what was changed after the savepoint, which can be used again. Locks are kept.
     ///
+    /// After a deadlock or a lock timeout the transaction goes on from the savepoint, for instance with the same statement again. Then locks
+    /// that were taken after the savepoint are let go of, so that those who waited for them go on: what the program has read since then is
+    /// not protected any more, and it must not use it. Who is refused again and again may be waiting, with locks from before the savepoint,
+    /// for those who wait for these: abort such a transaction.
+    ///
+    /// ```
+    /// # use corun_store::{Options, Store, TableDef, Type};
+    /// # let store = Store::in_memory(Options::default())?;
+    /// # let table = store.create_table(TableDef::new("t").column("id", Type::I64).primary_key(&["id"]))?;
+    /// # let mut session = store.session_here()?;
+    /// # let mut row = table.new_row();
+    /// # row.set("id", 1)?;
+    /// let mut transaction = session.begin()?;
+    /// let savepoint = transaction.savepoint();
+    /// let inserted = transaction.insert(&table, &row);
+    /// if inserted.is_err() {
+    ///     transaction.rollback_to(&savepoint)?;
+    /// }
+    /// transaction.commit()?;
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`StoreError::NoSavepoint`].
-    pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
+    pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         check_stack()?;
-        self.go_on(|state| {
-            let mine = savepoint.slot == state.holder.slot()
-                && savepoint.number > state.savepoints_before
-                && savepoint.number <= state.savepoints;
-            // What stood at its place was rolled back, and other changes stand there now?
-            let newest = savepoint.writes.checked_sub(1);
-            let stands =
-                newest.map(|at| state.writes.get(at).map(|write| write.after)) == savepoint.newest.map(Some);
-            if !mine || !stands {
-                return Err(StoreError::NoSavepoint);
-            }
-            self.undo(state, savepoint.writes, savepoint.entries);
-            Ok(())
-        })
-    }
-
-    /// Undoes all changes but the first `writes` and entries but the first `entries`.
-    pub(crate) fn undo(&self, state: &mut State, writes: usize, entries: usize) {
-        while state.entries.len() > entries {
-            let entry = state.entries.pop().expect("longer than that");
-            let table = &state.table(entry.table).0;
-            let index = table
-                .index(usize::from(entry.index))
-                .expect("entries go into indexes");
-            index.tree.remove(&entry.key, entry.rid);
+        let mut state = self.session.state.borrow_mut();
+        let mine = savepoint.slot == state.holder.slot()
+            && savepoint.number > state.savepoints_before
+            && savepoint.number <= state.savepoints;
+        // What stood at its place was rolled back, and other changes stand there now?
+        if !mine || !state.writes.stands(&savepoint.writes, savepoint.newest) {
+            return Err(StoreError::NoSavepoint);
         }
-        while state.writes.len() > writes {
-            let write = state.writes.pop().expect("longer than that");
-            let slot = state.table(write.table).0.slots.slot(write.rid);
-            slot.set(write.before);
-            state.undone.push(write.after);
-            if write.before.is_none() {
-                state.freed.push((write.table, write.rid));
-            }
+        state.holder.turn();
+        state.undo_to(&savepoint.writes);
+        if std::mem::take(&mut state.ended) {
+            // Nothing that was read is borrowed any more: others may replace it.
+            state.release_to(&savepoint.locks);
         }
+        Ok(())
     }
 }

@@ -47,6 +47,25 @@ unsafe impl GlobalAlloc for Refusing {
 static ALLOCATOR: Refusing = Refusing;
 
 #[test]
+fn rows_that_are_refused_use_no_numbers_up() {
+    let (store, table) = open(Options {
+        transaction_bytes_max: 10_000,
+        ..Options::default()
+    });
+    let mut session = store.session_here().unwrap();
+    for round in 0..50 {
+        let transaction = session.begin().unwrap();
+        for id in 0..40 {
+            let refused = insert(&transaction, &table, id, 20_000);
+            assert!(matches!(refused, Err(StoreError::TransactionTooLarge { .. })));
+        }
+        insert(&transaction, &table, round, 1).unwrap();
+        transaction.commit().unwrap();
+    }
+    assert!(table.rid_end() <= 192, "{}", table.rid_end());
+}
+
+#[test]
 fn memory_max_refuses_rows_and_room_comes_back() {
     let empty = open(Options::default()).0.stats().structure_bytes;
     let limit = 110_000 + empty;

@@ -52,7 +52,7 @@ impl fmt::Display for HeldBy {
 }
 
 /// Why a lock was not granted. The transaction keeps what it has; after [`LockError::Deadlock`] it must be aborted for the
-/// others to go on.
+/// others to go on, or go back to a savepoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LockError {
     /// The wait took longer than allowed.

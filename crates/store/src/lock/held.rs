@@ -21,9 +21,13 @@ pub(super) struct Held {
     /// most half full. Rows taken in mode X at once are not in it; their words name the owner.
     shared: Vec<u32>,
     shared_len: usize,
+    /// Rows of `shared` in mode X, in the order in which they got it.
+    pub upgrades: Vec<u64>,
     /// Tables held, and some that were.
     pub tables: Vec<HeldTable>,
     pub tables_len: usize,
+    /// Which of `tables` got a mode, one after the other, and what was held of it before.
+    pub table_steps: Vec<(usize, Option<TableMode>)>,
     /// Indexes in which intervals are held.
     pub ranges: Vec<Arc<RangeLocks>>,
     /// Intervals held in all of them.
@@ -80,12 +84,35 @@ impl Held {
         self.rows.pop()
     }
 
+    pub fn rows_len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Forgets all rows but the first `len`. Returns them.
+    pub fn split_rows(&mut self, len: usize) -> Vec<u64> {
+        let split = self.rows.split_off(len.min(self.rows.len()));
+        if self.shared_len > 0 {
+            let before = std::mem::take(&mut self.shared);
+            self.shared = vec![0; before.len()];
+            self.shared_len = 0;
+            for at in before
+                .into_iter()
+                .filter(|at| (1..=len).contains(&(*at as usize)))
+            {
+                self.shared_len += 1;
+                self.put(at);
+            }
+        }
+        split
+    }
+
     pub fn has_rows(&self) -> bool {
         !self.rows.is_empty()
     }
 
     /// Forgets which rows are shared; they are let go of by their words.
     pub fn clear_shared(&mut self) {
+        self.upgrades.clear();
         if self.shared_len == 0 {
             return;
         }

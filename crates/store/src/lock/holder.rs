@@ -28,7 +28,9 @@ pub struct Holder {
     pub(super) park: Arc<dyn Park>,
     pub(super) timeout: Duration,
     /// Locks it may take without asking `Locks::lend`; with those it holds never more than a transaction may have.
-    budget: u32,
+    pub(super) budget: u32,
+    /// Marks made in this transaction.
+    pub(super) marks: u32,
     /// 0 until the transaction waits.
     pub(super) birth: u64,
     pub(super) held: Held,
@@ -56,6 +58,7 @@ impl Holder {
             park,
             timeout,
             budget: 0,
+            marks: 0,
             birth: 0,
             held,
             panic: None,
@@ -72,6 +75,17 @@ impl Holder {
     #[inline]
     pub fn begin(&mut self) {
         self.locks.slots[self.slot as usize].open();
+    }
+
+    /// The client's transaction goes on after the next [`Holder::begin`], perhaps on another thread. Until then it counts as open on none.
+    pub fn suspend(&mut self) {
+        self.locks.slots[self.slot as usize].suspend();
+    }
+
+    /// What the transaction has written is undone from now on: its snapshots end.
+    #[inline]
+    pub fn turn(&self) {
+        self.locks.slots[self.slot as usize].turn();
     }
 
     /// How long one wait may take from now on; more than a day counts as a day. Zero: whoever would wait gets the error.
@@ -131,7 +145,10 @@ impl Holder {
         if held {
             while now == SHARED {
                 match word.take(now, number(self.slot)) {
-                    Ok(_) => return Ok(Some(Got::Upgraded)),
+                    Ok(_) => {
+                        self.held.upgrades.push(key);
+                        return Ok(Some(Got::Upgraded));
+                    }
                     Err(other) => now = other,
                 }
             }
@@ -181,6 +198,7 @@ impl Holder {
         let taken = self.row_queued(key, word, mode, upgrade, may_wait);
         match (&taken, upgrade) {
             (Ok(Some(())), false) => self.note_row(key, mode),
+            (Ok(Some(())), true) => self.held.upgrades.push(key),
             (_, false) => self.budget += 1,
             _ => {}
         }
@@ -255,6 +273,7 @@ impl Holder {
         match (&taken, held) {
             (Ok(()), _) => {
                 self.held.tables[at].mode = Some(target);
+                self.held.table_steps.push((at, held));
                 self.held.tables_len += usize::from(held.is_none());
             }
             (Err(_), None) => self.budget += 1,
@@ -262,6 +281,12 @@ impl Holder {
         }
         self.unwind();
         taken.map(|()| if held.is_some() { Got::Upgraded } else { Got::New })
+    }
+
+    /// What is held of a table.
+    pub fn table_mode(&self, table: &Arc<TableLock>) -> Option<TableMode> {
+        let mut held = self.held.tables.iter();
+        held.find(|held| Arc::ptr_eq(&held.lock, table))?.mode
     }
 
     /// Announces that rows of a table will be written, for a holder that has nothing of it yet; `false` instead of a wait.
@@ -326,7 +351,7 @@ impl Holder {
             return Ok(());
         }
         self.charge()?;
-        let registered = ranges.register(self.slot, lo, hi);
+        let registered = ranges.register(self.slot, self.marks, lo, hi);
         if registered.first {
             self.held.ranges.push(Arc::clone(ranges));
         }
@@ -375,6 +400,7 @@ impl Holder {
     /// once for each row. If it panics, that row stays locked; call this again for the others.
     pub fn release_all<'w>(&mut self, word: impl Fn(RowName) -> &'w LockWord) {
         let owned = u64::from(self.budget) + self.held.len() as u64;
+        self.turn();
         self.held.clear_shared();
         while let Some(key) = self.held.pop_row() {
             self.release_row(key, word(RowName::of_key(key)));
@@ -382,6 +408,7 @@ impl Holder {
         self.release_others();
         self.locks.slots[self.slot as usize].close();
         self.birth = 0;
+        self.marks = 0;
         // What is kept serves the next transaction; see `budget`.
         let keep = owned.min(u64::from(
             self.locks.batch.min(self.locks.options.locks_per_transaction_max),
@@ -393,7 +420,7 @@ impl Holder {
     }
 
     #[inline]
-    fn release_row(&mut self, key: u64, word: &LockWord) {
+    pub(super) fn release_row(&mut self, key: u64, word: &LockWord) {
         let mine = if word.peek() & OWNER == number(self.slot) {
             number(self.slot)
         } else {
@@ -406,15 +433,16 @@ impl Holder {
 
     fn release_others(&mut self) {
         for ranges in self.held.ranges.drain(..) {
-            ranges.release(&self.locks.slots, self.slot);
+            ranges.release(&self.locks.slots, self.slot, 0);
         }
         self.held.intervals = 0;
         for table in &mut self.held.tables {
             if let Some(mode) = table.mode.take() {
-                table.lock.release(&self.locks.slots, self.slot, mode);
+                table.lock.lower(&self.locks.slots, self.slot, mode, None);
             }
         }
         self.held.tables_len = 0;
+        self.held.table_steps.clear();
         self.held.tables.truncate(TABLES_KEPT);
     }
 

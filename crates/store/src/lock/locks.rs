@@ -138,6 +138,11 @@ impl Locks {
         self.slots[..used].iter().filter(|slot| slot.is_open()).count()
     }
 
+    /// How often a transaction of a slot has ended, or gone back to a savepoint.
+    pub(crate) fn turns(&self, slot: u32) -> u64 {
+        self.slots[slot as usize].turns()
+    }
+
     pub(super) fn end(&self, slot: u32) {
         self.free.lock().push(slot);
     }

@@ -2,7 +2,8 @@
 //!
 //! Order of calls: [`Locks::new`] once for a store; [`Locks::begin`] once for a session, which keeps the [`Holder`]; for each
 //! transaction [`Holder::table`], [`Holder::row`], [`Holder::range`] and [`Holder::pass`] as its operations need them, and
-//! [`Holder::release_all`] at its end. There is no single release: a transaction only ever takes, then lets go of everything.
+//! [`Holder::release_all`] at its end. There is no single release: a transaction only ever takes, then lets go of everything; or goes back to
+//! what it held at a [`Holder::mark`] ([`Holder::release_to`]).
 //!
 //! ```text
 //!   row       LockWord in the row's slot ── taken and let go by one atomic step each; only if somebody must wait:
@@ -29,6 +30,7 @@ mod error;
 mod held;
 mod holder;
 mod locks;
+mod mark;
 mod mode;
 mod range;
 mod rows;
@@ -40,6 +42,7 @@ mod word;
 pub use error::{HeldBy, LockError, LockName};
 pub use holder::Holder;
 pub use locks::{LockCounts, LockOptions, Locks};
+pub use mark::LockMark;
 pub use mode::{Got, RowMode, RowName, TableMode};
 pub use range::{RangeKey, RangeLocks};
 pub use table::TableLock;

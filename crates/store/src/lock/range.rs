@@ -19,6 +19,8 @@ pub type RangeKey = [u64; 8];
 /// Intervals of one holder in one index are kept apart up to this many; beyond, a new one is joined with its neighbour, and what
 /// lies between is locked as well. It bounds what a transaction with very many costs itself and others.
 const INTERVALS_MAX: usize = 256;
+/// Marks of one holder whose intervals in one index are kept apart; those of further ones are let go of together with the last of these.
+const MARKS_MAX: usize = 16;
 /// Empty lists kept for the next holders.
 const SPARE_MAX: usize = 64;
 
@@ -26,13 +28,25 @@ type Interval = (RangeKey, RangeKey);
 
 struct HeldIntervals {
     slot: u32,
+    /// The holder's newest mark when they were registered; those of later marks are apart.
+    mark: u32,
     /// Ascending, no two overlap.
     intervals: Vec<Interval>,
+}
+
+impl HeldIntervals {
+    /// Whether one of them has all keys from `lo` to `hi`.
+    fn cover(&self, lo: &RangeKey, hi: &RangeKey) -> bool {
+        let at = self.intervals.partition_point(|interval| interval.1 < *lo);
+        let interval = self.intervals.get(at);
+        interval.is_some_and(|interval| interval.0 <= *lo && *hi <= interval.1)
+    }
 }
 
 struct Waiter {
     slot: u32,
     wait: u64,
+    key: RangeKey,
     /// Those whose intervals it met and who have not ended since.
     blockers: Vec<u32>,
     park: Arc<dyn Park>,
@@ -48,7 +62,7 @@ struct State {
 /// The intervals of one index that transactions hold in mode S.
 pub struct RangeLocks {
     number: u32,
-    /// How many transactions hold intervals. Changed under the mutex only.
+    /// How many lists of intervals transactions hold. Changed under the mutex only.
     holders: AtomicUsize,
     state: Mutex<State>,
 }
@@ -84,7 +98,7 @@ impl RangeLocks {
         self.number
     }
 
-    /// How many transactions hold intervals at this moment.
+    /// How many transactions hold intervals at this moment; those with intervals before and behind a mark count for each.
     pub fn holders(&self) -> usize {
         self.holders.load(Ordering::Relaxed)
     }
@@ -92,25 +106,30 @@ impl RangeLocks {
     /// Whether the holder's intervals cover this one already.
     pub(super) fn covers(&self, slot: u32, lo: &RangeKey, hi: &RangeKey) -> bool {
         let state = self.state.lock();
-        let Some(mine) = state.held.iter().find(|held| held.slot == slot) else {
-            return false;
-        };
-        let at = mine.intervals.partition_point(|interval| interval.1 < *lo);
-        mine.intervals
-            .get(at)
-            .is_some_and(|interval| interval.0 <= *lo && *hi <= interval.1)
+        let mut held = state.held.iter();
+        held.any(|held| held.slot == slot && held.cover(lo, hi))
     }
 
-    /// Registers an interval, `lo <= hi`.
-    pub(super) fn register(&self, slot: u32, lo: &RangeKey, hi: &RangeKey) -> Registered {
+    /// Registers an interval, `lo <= hi`, of a holder whose newest mark is `mark`.
+    pub(super) fn register(&self, slot: u32, mark: u32, lo: &RangeKey, hi: &RangeKey) -> Registered {
         let mut state = self.state.lock();
-        let (at, first) = match state.held.iter().position(|held| held.slot == slot) {
-            Some(at) => (at, false),
-            None => {
+        let mine = || {
+            let held = state.held.iter().enumerate();
+            held.filter(|(_, held)| held.slot == slot)
+        };
+        let newest = mine().max_by_key(|(_, held)| held.mark);
+        let newest = newest.map(|(at, held)| (at, held.mark));
+        let (at, first) = match newest {
+            Some((at, newest)) if newest == mark || mine().count() >= MARKS_MAX => (at, false),
+            _ => {
                 let intervals = state.spare.pop().unwrap_or_default();
-                state.held.push(HeldIntervals { slot, intervals });
+                state.held.push(HeldIntervals {
+                    slot,
+                    mark,
+                    intervals,
+                });
                 self.holders.store(state.held.len(), Ordering::Relaxed);
-                (state.held.len() - 1, true)
+                (state.held.len() - 1, newest.is_none())
             }
         };
         let intervals = &mut state.held[at].intervals;
@@ -136,29 +155,37 @@ impl RangeLocks {
     /// registered after we held the mutex, then its reader sees the entry.
     pub(super) fn enter(&self, (slot, wait): (u32, u64), key: &RangeKey, park: &Arc<dyn Park>) -> bool {
         let mut state = self.state.lock();
-        let has = |held: &&HeldIntervals| {
-            let at = held.intervals.partition_point(|interval| interval.1 < *key);
-            held.slot != slot && held.intervals.get(at).is_some_and(|interval| interval.0 <= *key)
-        };
-        let blockers: Vec<u32> = state.held.iter().filter(has).map(|held| held.slot).collect();
+        let mut blockers = Vec::new();
+        for held in &state.held {
+            if held.slot != slot && held.cover(key, key) && !blockers.contains(&held.slot) {
+                blockers.push(held.slot);
+            }
+        }
         if blockers.is_empty() {
             return true;
         }
         state.waiters.push_back(Waiter {
             slot,
             wait,
+            key: *key,
             blockers,
             park: Arc::clone(park),
         });
         false
     }
 
-    /// Gives up all intervals of a holder.
-    pub(super) fn release(&self, slots: &[Slot], slot: u32) {
+    /// Gives up the intervals of a holder from a mark on; all of them: 0. Returns how many are left.
+    pub(super) fn release(&self, slots: &[Slot], slot: u32, mark: u32) -> usize {
         let mut woken = Vec::new();
         let mut state = self.state.lock();
         let State { held, waiters, spare } = &mut *state;
-        if let Some(at) = held.iter().position(|held| held.slot == slot) {
+        let (mut at, mut left) = (0, 0);
+        while let Some(list) = held.get(at) {
+            if list.slot != slot || list.mark < mark {
+                left += usize::from(list.slot == slot) * list.intervals.len();
+                at += 1;
+                continue;
+            }
             let mut intervals = held.swap_remove(at).intervals;
             intervals.clear();
             if spare.len() < SPARE_MAX {
@@ -166,8 +193,14 @@ impl RangeLocks {
             }
         }
         self.holders.store(held.len(), Ordering::Release);
+        let is_kept = |key: &RangeKey| {
+            let mut held = held.iter();
+            left > 0 && held.any(|held| held.slot == slot && held.cover(key, key))
+        };
         waiters.retain_mut(|waiter| {
-            waiter.blockers.retain(|blocker| *blocker != slot);
+            if !is_kept(&waiter.key) {
+                waiter.blockers.retain(|blocker| *blocker != slot);
+            }
             if waiter.blockers.is_empty() {
                 slots[waiter.slot as usize].grant(waiter.wait);
                 woken.push(Arc::clone(&waiter.park));
@@ -176,6 +209,7 @@ impl RangeLocks {
         });
         drop(state);
         woken.iter().for_each(|park| park.unpark());
+        left
     }
 
     /// Takes a waiter out, if it is there still. Afterwards it is known for good whether it was granted.
@@ -252,7 +286,7 @@ mod tests {
             let mut count = 0;
             for step in 0..10_000_u64 {
                 let at = if down { 100_000 - step * 7 } else { step * 7 };
-                count += ranges.register(3, &key(at), &key(at + 2)).more;
+                count += ranges.register(3, 0, &key(at), &key(at + 2)).more;
                 assert!(ranges.covers(3, &key(at), &key(at + 2)) && !ranges.covers(4, &key(at), &key(at)));
             }
             assert_eq!(count, INTERVALS_MAX as isize);

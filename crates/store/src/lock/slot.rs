@@ -66,16 +66,34 @@ pub(super) struct Slot {
     wait: AtomicU64,
     granted: AtomicU64,
     doomed: AtomicU64,
-    /// The number of the thread on which a transaction runs; 0: none does. Written by the holder only.
+    /// The number of the thread on which a transaction runs; 0: none does; or `NO_THREAD`. Written by the holder only.
     open_on: AtomicU64,
+    /// How often a transaction ended or went back to a savepoint. Written by the holder only.
+    turns: AtomicU64,
     /// `Some` while the holder waits.
     pub waiting: Mutex<Option<Box<Waiting>>>,
 }
 
 impl Slot {
-    /// A transaction begins on the calling thread, where it stays. By the holder. Relaxed: it guards nothing.
+    /// A transaction begins, or goes on, on the calling thread, where it stays. By the holder. Relaxed: it guards nothing.
     pub fn open(&self) {
         self.open_on.store(thread_number(), Ordering::Relaxed);
+    }
+
+    /// It may go on on any thread. By the holder.
+    pub fn suspend(&self) {
+        self.open_on.store(NO_THREAD, Ordering::Relaxed);
+    }
+
+    /// What the transaction has written is no longer so. By the holder, before it lets go of a lock: who reads, by Acquire, what another writes
+    /// under such a lock then, reads the new number afterwards.
+    pub fn turn(&self) {
+        let turns = self.turns.load(Ordering::Relaxed) + 1;
+        self.turns.store(turns, Ordering::Release);
+    }
+
+    pub fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Acquire)
     }
 
     /// It has ended. By the holder.
@@ -119,6 +137,9 @@ impl Slot {
         self.doomed.load(Ordering::Acquire) == wait
     }
 }
+
+/// Where a suspended transaction is open.
+const NO_THREAD: u64 = u64::MAX;
 
 /// A number of the calling thread that no other has, from 1.
 fn thread_number() -> u64 {

@@ -130,7 +130,7 @@ impl TableLock {
             return true;
         }
         // Others may have seen the count: they are settled for.
-        self.release(slots, slot, mode);
+        self.lower(slots, slot, mode, None);
         false
     }
 
@@ -157,7 +157,7 @@ impl TableLock {
             state.waiters.len()
         };
         let entered = if self.goes(&state, slot, held, mode, ahead) {
-            self.hand(&mut state, slot, held, mode);
+            self.hand(&mut state, slot, held, Some(mode));
             Entered::Granted
         } else {
             state.waiters.insert(
@@ -181,11 +181,11 @@ impl TableLock {
         entered
     }
 
-    /// Lets go of `mode`.
-    pub(super) fn release(&self, slots: &[Slot], slot: u32, mode: TableMode) {
+    /// Lets go of `mode`, down to the weaker one that is left, if any.
+    pub(super) fn lower(&self, slots: &[Slot], slot: u32, mode: TableMode, left: Option<TableMode>) {
         if mode.is_intention() {
-            self.shard(slot)
-                .fetch_sub(Self::one(Some(mode)), Ordering::SeqCst);
+            let loss = Self::one(Some(mode)).wrapping_sub(Self::one(left));
+            self.shard(slot).fetch_sub(loss, Ordering::SeqCst);
             if !self.flagged.load(Ordering::SeqCst) {
                 return;
             }
@@ -193,7 +193,7 @@ impl TableLock {
         let mut woken = Vec::new();
         let mut state = self.state.lock();
         if !mode.is_intention() {
-            state.strong.retain(|(holder, _)| *holder != slot);
+            self.hand(&mut state, slot, Some(mode), left);
         }
         self.settle(&mut state, slots, &mut woken);
         drop(state);
@@ -236,12 +236,12 @@ impl TableLock {
                 .all(|other| mode.goes_with(other.mode))
     }
 
-    fn hand(&self, state: &mut State, slot: u32, held: Option<TableMode>, mode: TableMode) {
-        let gain = Self::one(Some(mode)).wrapping_sub(Self::one(held));
+    fn hand(&self, state: &mut State, slot: u32, held: Option<TableMode>, mode: Option<TableMode>) {
+        let gain = Self::one(mode).wrapping_sub(Self::one(held));
         self.shard(slot).fetch_add(gain, Ordering::SeqCst);
         state.strong.retain(|(holder, _)| *holder != slot);
-        if !mode.is_intention() {
-            state.strong.push((slot, mode));
+        if let Some(strong) = mode.filter(|mode| !mode.is_intention()) {
+            state.strong.push((slot, strong));
         }
     }
 
@@ -257,7 +257,7 @@ impl TableLock {
                 ..
             } = state.waiters[at];
             if self.goes(state, slot, held, mode, at) {
-                self.hand(state, slot, held, mode);
+                self.hand(state, slot, held, Some(mode));
                 slots[slot as usize].grant(wait);
                 woken.extend(state.waiters.remove(at).map(|waiter| waiter.park));
             } else {

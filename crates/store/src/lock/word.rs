@@ -18,7 +18,7 @@ pub(super) const OWNER: u64 = u32::MAX as u64;
 ///
 /// Orderings: taking acquires, letting go releases, and each step is a read-modify-write of this one word, so that every
 /// taker sees what all former holders did. While the waiters bit is set nobody takes the lock but through the queue, so the
-/// word then only sinks (holders leave), except under the mutex of the queue.
+/// word then only sinks (holders leave, or go from X to S), except under the mutex of the queue.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct LockWord(AtomicU64);
@@ -32,6 +32,12 @@ impl LockWord {
     /// Whether nobody holds it or waits for it at this moment.
     pub fn is_free(&self) -> bool {
         self.load() == 0
+    }
+
+    /// Whether the holder of this slot has it exclusively.
+    #[inline]
+    pub(crate) fn is_owned_by(&self, slot: u32) -> bool {
+        self.peek() & OWNER == super::rows::number(slot)
     }
 
     pub(super) fn load(&self) -> u64 {
@@ -55,6 +61,11 @@ impl LockWord {
     #[inline]
     pub(super) fn leave(&self, what: u64) -> u64 {
         self.0.fetch_sub(what, Ordering::Release)
+    }
+
+    /// From mode X, of the holder with this number, to S; the state before. As with [`Self::leave`], more may go than before.
+    pub(super) fn lower(&self, number: u64) -> u64 {
+        self.0.fetch_add(SHARED.wrapping_sub(number), Ordering::Release)
     }
 
     /// Under the queue's mutex: announces waiters; the state before.

@@ -74,6 +74,24 @@ impl Default for WorkerOptions {
     }
 }
 
+/// As many jobs wait at a worker as may. From [`Workers::try_submit`].
+#[derive(thiserror::Error)]
+#[error(
+    "the queue of worker {worker} is full; submit the job later, wait with `submit`, or raise `WorkerOptions::queue`"
+)]
+pub struct QueueFull<J> {
+    /// The job, to be submitted again.
+    pub job: J,
+    /// The worker it was for.
+    pub worker: usize,
+}
+
+impl<J> std::fmt::Debug for QueueFull<J> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "QueueFull(worker {})", self.worker)
+    }
+}
+
 /// The clients of all workers of a store. Dropped, they finish the jobs that wait and end.
 pub struct Workers {
     queues: Vec<Arc<Queue>>,
@@ -180,19 +198,37 @@ impl Workers {
         self.statistics[worker % self.statistics.len()].read()
     }
 
-    /// Has a client of a worker (modulo their number) run a job with its session. Waits while the worker's queue is full.
+    /// Has a client of a worker (modulo their number) run a job with its session. Waits while the worker's queue is full. A transaction that
+    /// the job leaves open, or suspended, is aborted: one that is to outlive its job needs a [`Session`] of its own.
     pub fn submit<R: Send + 'static>(
         &self,
         worker: usize,
         job: impl FnOnce(&mut Session) -> R + Send + 'static,
     ) -> Pending<R> {
         let (answer, pending) = Answer::pending();
-        let given = Arc::clone(&answer);
-        self.queues[worker % self.queues.len()].push(Job {
-            run: Box::new(move |session| given.give(job(session))),
-            answer,
-        });
+        self.queues[worker % self.queues.len()].push(Job::new(job, answer));
         pending
+    }
+
+    /// As [`Workers::submit`], without waiting.
+    ///
+    /// # Errors
+    /// [`QueueFull`], with the job.
+    pub fn try_submit<R: Send + 'static, J: FnOnce(&mut Session) -> R + Send + 'static>(
+        &self,
+        worker: usize,
+        job: J,
+    ) -> Result<Pending<R>, QueueFull<J>> {
+        let (answer, pending) = Answer::pending();
+        let mut job = Some(job);
+        self.queues[worker % self.queues.len()].try_push(|| {
+            let job = job.take().expect("made once");
+            Job::new(job, answer)
+        });
+        match job {
+            Some(job) => Err(QueueFull { job, worker }),
+            None => Ok(pending),
+        }
     }
 }
 
@@ -205,9 +241,11 @@ fn work(queue: &Queue, client: usize, mut session: Session) {
 }
 
 /// Runs a job. One that panics has its transaction aborted while the panic passes; the session is as good as new, and whoever
-/// waits for the answer is told that there is none.
+/// waits for the answer is told that there is none. A transaction that a job leaves open is aborted.
 fn run(session: &mut Session, job: Job) {
     let outcome = catch_unwind(AssertUnwindSafe(|| (job.run)(session)));
+    // The next job's client is another one.
+    session.abandon();
     job.answer.give_up();
     discard(outcome);
     discard(job.answer);
@@ -215,8 +253,13 @@ fn run(session: &mut Session, job: Job) {
 
 /// Drops something of the host's, whose destructor may panic: the client goes on.
 fn discard<T>(value: T) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        // It came from a destructor; its own may panic too.
+    quietly(|| drop(value));
+}
+
+/// Calls something of the host's, which may panic: the client goes on.
+fn quietly(call: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
+        // Its own destructor may panic too.
         std::mem::forget(payload);
     }
 }

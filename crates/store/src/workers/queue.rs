@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
-use super::pending::GiveUp;
+use super::pending::{Answer, GiveUp};
 use crate::park::{self, Park};
 use crate::session::Session;
 
@@ -13,6 +13,19 @@ use crate::session::Session;
 pub(super) struct Job {
     pub(super) run: Box<dyn FnOnce(&mut Session) + Send>,
     pub(super) answer: Arc<dyn GiveUp>,
+}
+
+impl Job {
+    pub(super) fn new<R: Send + 'static>(
+        job: impl FnOnce(&mut Session) -> R + Send + 'static,
+        answer: Arc<Answer<R>>,
+    ) -> Job {
+        let given = Arc::clone(&answer);
+        Job {
+            run: Box::new(move |session| given.give(job(session))),
+            answer,
+        }
+    }
 }
 
 /// Jobs in the order they came, at most `max`.
@@ -30,6 +43,21 @@ struct State {
     full: VecDeque<Arc<dyn Park>>,
     ended: bool,
     refuses: bool,
+}
+
+/// Adds a job for which there is room.
+fn add(mut state: MutexGuard<'_, State>, job: Job) {
+    if state.refuses {
+        drop(state);
+        job.answer.give_up();
+        return;
+    }
+    state.jobs.push_back(job);
+    let idle = state.idle.pop();
+    drop(state);
+    if let Some((_, park)) = idle {
+        park.unpark();
+    }
 }
 
 impl Queue {
@@ -51,16 +79,14 @@ impl Queue {
             state = self.state.lock();
             state.full.retain(|waiting| !Arc::ptr_eq(waiting, &park));
         }
-        if state.refuses {
-            drop(state);
-            job.answer.give_up();
-            return;
-        }
-        state.jobs.push_back(job);
-        let idle = state.idle.pop();
-        drop(state);
-        if let Some((_, park)) = idle {
-            park.unpark();
+        add(state, job);
+    }
+
+    /// As [`Queue::push`], with the job that `make` makes if there is room. It is not called if there is none.
+    pub(super) fn try_push(&self, make: impl FnOnce() -> Job) {
+        let state = self.state.lock();
+        if state.jobs.len() < self.max {
+            add(state, make());
         }
     }
 

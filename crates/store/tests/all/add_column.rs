@@ -184,7 +184,7 @@ fn rows_of_before_show_the_default_whoever_reads_them() {
 
     // Rows that were begun before: with the default, and with another value.
     begun.set("id", 3).unwrap();
-    let transaction = session.begin().unwrap();
+    let mut transaction = session.begin().unwrap();
     transaction.insert(&table, &begun).unwrap();
     begun.set("id", 4).unwrap();
     begun.set("size", 44).unwrap();

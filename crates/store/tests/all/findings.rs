@@ -45,7 +45,7 @@ fn a_savepoint_of_a_part_that_was_rolled_back_is_refused() {
     let store = Store::in_memory(Options::default()).unwrap();
     let table = numbers(&store);
     let mut session = store.session_here().unwrap();
-    let transaction = session.begin().unwrap();
+    let mut transaction = session.begin().unwrap();
     transaction.insert(&table, &row(&table, 1, 1)).unwrap();
     let first = transaction.savepoint();
     transaction.insert(&table, &row(&table, 2, 2)).unwrap();
@@ -75,7 +75,7 @@ fn a_savepoint_of_another_session_is_refused() {
     let table = numbers(&store);
     let (mut one, mut two) = (store.session_here().unwrap(), store.session_here().unwrap());
     let theirs = two.begin().unwrap().savepoint();
-    let transaction = one.begin().unwrap();
+    let mut transaction = one.begin().unwrap();
     transaction.insert(&table, &row(&table, 1, 1)).unwrap();
     transaction.savepoint();
     assert!(matches!(

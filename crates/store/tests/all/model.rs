@@ -251,7 +251,7 @@ fn transact(
     let indexes = indexes(table);
     let mut model = committed.clone();
     let mut savepoints: Vec<(Savepoint, Model)> = Vec::new();
-    let transaction = session.begin().unwrap();
+    let mut transaction = session.begin().unwrap();
     for op in ops {
         match op {
             Op::Insert(row) => {

@@ -78,7 +78,7 @@ fn keys_rows_and_handles_that_are_refused() {
     let mut another = other.session_here().unwrap();
     let savepoint = another.begin().unwrap().savepoint();
     transaction.commit().unwrap();
-    let transaction = session.begin().unwrap();
+    let mut transaction = session.begin().unwrap();
     assert_eq!(
         text(transaction.rollback_to(&savepoint)),
         "the savepoint is not one of this transaction, or was rolled back"

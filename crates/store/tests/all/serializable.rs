@@ -39,6 +39,8 @@ struct World {
     keys: u32,
     clock: AtomicU64,
     numbers: AtomicU32,
+    /// Transactions that went on from a savepoint after a lock was refused.
+    recovered: AtomicU32,
     history: Mutex<History>,
 }
 
@@ -77,6 +79,7 @@ impl World {
             keys,
             clock: AtomicU64::new(1),
             numbers: AtomicU32::new(1),
+            recovered: AtomicU32::new(0),
             history: Mutex::default(),
             table,
             store,
@@ -193,7 +196,7 @@ impl Random {
 /// One transaction: what it knows of keys, and what it has written.
 struct Run<'w, 't> {
     world: &'w World,
-    transaction: &'t Transaction<'t>,
+    transaction: Transaction<'t>,
     txn: Txn,
     /// What each key is to it now.
     known: BTreeMap<u32, Value>,
@@ -230,8 +233,10 @@ impl Run<'_, '_> {
                 .transaction
                 .fetch_for_update(&self.world.primary, &[self.world.key(key)])?,
         };
-        self.saw(key, found.map_or(Value::Absent, |found| value(found.row)));
-        Ok(found.map(|found| found.rid))
+        let rid = found.map(|found| found.rid);
+        let now = found.map_or(Value::Absent, |found| value(found.row));
+        self.saw(key, now);
+        Ok(rid)
     }
 
     fn append(&mut self, key: u32, lock: Lock) -> Result<()> {
@@ -303,6 +308,29 @@ impl Run<'_, '_> {
         Ok(rows)
     }
 
+    /// Takes back what was done after the first operations. Returns it.
+    fn undo(&mut self, ops: usize) -> Vec<Op> {
+        let since = self.txn.ops.split_off(ops);
+        self.txn.undone.extend(since.iter().filter_map(|op| match op {
+            Op::Append(_, number) => Some(*number),
+            _ => None,
+        }));
+        since
+    }
+
+    /// Goes on from the last savepoint after a lock was refused. What was read since then is nothing any more. False: there is none.
+    fn recover(&mut self) -> bool {
+        let Some(mark) = self.savepoints.pop() else {
+            return false;
+        };
+        self.transaction.rollback_to(&mark.savepoint).unwrap();
+        self.undo(mark.ops);
+        self.known = mark.known;
+        self.written = mark.written;
+        self.world.recovered.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+
     fn step(&mut self, random: &mut Random) -> Result<()> {
         let world = self.world;
         let key = random.below(world.keys);
@@ -369,12 +397,7 @@ impl Run<'_, '_> {
                     };
                     self.transaction.rollback_to(&mark.savepoint)?;
                     // Writes are undone; what was read stays read.
-                    let since = self.txn.ops.split_off(mark.ops);
-                    self.txn.undone.extend(since.iter().filter_map(|op| match op {
-                        Op::Append(_, number) => Some(*number),
-                        _ => None,
-                    }));
-                    for op in since {
+                    for op in self.undo(mark.ops) {
                         if let Op::Read(key, value) = op {
                             self.known.insert(key, value.clone());
                             self.txn.ops.push(Op::Read(key, value));
@@ -405,7 +428,7 @@ fn transact(world: &World, session: &mut Session, random: &mut Random, steps: u3
     let transaction = session.begin().unwrap();
     let mut run = Run {
         world,
-        transaction: &transaction,
+        transaction,
         txn: Txn {
             from,
             ..Txn::default()
@@ -418,6 +441,9 @@ fn transact(world: &World, session: &mut Session, random: &mut Random, steps: u3
     let mut outcome: Result<()> = Ok(());
     for _ in 0..steps {
         outcome = run.step(random);
+        if matches!(&outcome, Err(error) if error.is_retryable()) && run.recover() {
+            outcome = Ok(());
+        }
         if outcome.is_err() {
             break;
         }
@@ -425,7 +451,7 @@ fn transact(world: &World, session: &mut Session, random: &mut Random, steps: u3
             teams::yield_now();
         }
     }
-    let (mut txn, wrote) = (run.txn, !run.written.is_empty());
+    let (mut txn, wrote, transaction) = (run.txn, !run.written.is_empty(), run.transaction);
     match outcome {
         Ok(()) if random.below(10) > 0 => {
             let ts = transaction.commit().unwrap();
@@ -484,6 +510,7 @@ fn random_transactions_on_teams_have_one_order() {
 }
 
 fn random_transactions(clients: Clients, rounds: u64, long: bool) {
+    let mut recovered = 0;
     for round in 0..rounds {
         let threads = 2 + (round % 7) as usize;
         let world = World::new([2, 4, 8, 30][(round % 4) as usize], threads, long);
@@ -537,7 +564,9 @@ fn random_transactions(clients: Clients, rounds: u64, long: bool) {
             committed > threads * if long { 2 } else { 5 },
             "round {round}: {committed} of {threads} threads"
         );
+        recovered += world.recovered.load(Ordering::Relaxed);
     }
+    assert!(recovered > 0, "nobody went on from a savepoint");
 }
 
 #[test]

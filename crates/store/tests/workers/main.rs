@@ -5,3 +5,4 @@
 
 mod jobs;
 mod members;
+mod pending;

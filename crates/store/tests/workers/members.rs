@@ -70,9 +70,10 @@ fn rows_deep(scan: &mut Scan<'_, '_>, rows: u64) -> Result<u64> {
 }
 
 /// Goes back to a savepoint in each of its frames.
-fn back_deep(transaction: &corun_store::Transaction<'_>, table: &Table, depth: u64) -> Result<u64> {
+fn back_deep(transaction: &mut corun_store::Transaction<'_>, table: &Table, depth: u64) -> Result<u64> {
     let pad = black_box([depth; 8]);
-    transaction.rollback_to(&transaction.savepoint())?;
+    let savepoint = transaction.savepoint();
+    transaction.rollback_to(&savepoint)?;
     transaction.lock_table(table, Lock::Shared)?;
     Ok(back_deep(transaction, table, depth + 1)? + black_box(pad)[0])
 }
@@ -89,7 +90,7 @@ fn recursion_through_the_store_is_told_before_the_stack_ends() {
     for round in 0..4 {
         let of_job = table.clone();
         let refused = workers.submit(0, move |session| {
-            let transaction = session.begin().unwrap();
+            let mut transaction = session.begin().unwrap();
             transaction
                 .update(&of_job, corun_store::Rid(5), |row| row.set(1, 99_i64))
                 .unwrap();
@@ -100,7 +101,7 @@ fn recursion_through_the_store_is_told_before_the_stack_ends() {
                     .unwrap();
                 rows_deep(&mut scan, 0).unwrap_err()
             } else {
-                back_deep(&transaction, &of_job, 0).unwrap_err()
+                back_deep(&mut transaction, &of_job, 0).unwrap_err()
             }
         });
         let refused = refused.wait();

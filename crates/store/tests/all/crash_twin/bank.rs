@@ -190,12 +190,21 @@ impl Bank<'_> {
         if random.once_in(12) {
             return self.look(session);
         }
-        let transaction = session.begin()?;
+        let mut transaction = session.begin()?;
         let mut effects = Vec::new();
         for _ in 0..=random.below(3) {
-            match random.below(6) {
-                0..3 => self.transfer(&transaction, &mut effects, random)?,
-                _ => self.items(client, &transaction, &mut effects, random)?,
+            let (savepoint, before) = (transaction.savepoint(), effects.len());
+            let done = match random.below(6) {
+                0..3 => self.transfer(&transaction, &mut effects, random),
+                _ => self.items(client, &transaction, &mut effects, random),
+            };
+            match done {
+                // It goes on without this part.
+                Err(error) if error.is_retryable() => {
+                    transaction.rollback_to(&savepoint)?;
+                    effects.truncate(before);
+                }
+                done => done?,
             }
         }
         if random.once_in(8) {

@@ -2,9 +2,10 @@
 
 mod deadlocks;
 mod limits;
+mod marks;
 mod modes;
 mod ranges;
 mod seam;
 mod storms;
-mod support;
+pub mod support;
 mod waits;

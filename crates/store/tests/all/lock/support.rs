@@ -1,8 +1,8 @@
 //! A small world of lockable things, and clients in threads of their own that do what a test tells them.
 
 use corun_store::lock::{
-    Got, Holder, LockError, LockOptions, LockWord, Locks, RangeKey, RangeLocks, RowMode, RowName, TableLock,
-    TableMode,
+    Got, Holder, LockError, LockMark, LockOptions, LockWord, Locks, RangeKey, RangeLocks, RowMode, RowName,
+    TableLock, TableMode,
 };
 use corun_store::park::ThreadPark;
 use std::cell::UnsafeCell;
@@ -130,6 +130,11 @@ impl Client {
 
     pub fn pass(&mut self, index: usize, at: u64) -> Result<(), LockError> {
         self.holder.pass(&self.world.ranges[index], &key(at))
+    }
+
+    pub fn back_to(&mut self, mark: &LockMark) {
+        let world = Arc::clone(&self.world);
+        self.holder.release_to(mark, |name| world.word(name));
     }
 
     pub fn end(&mut self) {
