@@ -232,6 +232,11 @@ impl<'a> RowRef<'a> {
         self.bytes
     }
 
+    /// As [`Layout::bytes_min`].
+    pub(crate) fn bytes_min(self) -> usize {
+        self.layout.bytes_min()
+    }
+
     /// Columns.
     pub fn columns(self) -> usize {
         self.layout.columns()
