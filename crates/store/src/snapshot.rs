@@ -87,7 +87,8 @@ impl Snapshot {
     #[inline]
     fn read<'a>(&'a self, table: &'a Table, slot: &'a Slot) -> Option<RowRef<'a>> {
         ctx!(prefetch = &raw const *slot);
-        ctx!(prefetch = slot.ask_newest(table.0.layout.bytes_min()));
+        let newest = slot.ask_newest(table.0.layout.bytes_min());
+        ctx!(prefetch = newest);
         Some(RowRef::new(&table.0.layout, self.version(slot)?.1))
     }
 

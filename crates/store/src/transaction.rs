@@ -211,8 +211,9 @@ impl<'s> Transaction<'s> {
             return Ok(None);
         };
         ctx!(prefetch = &raw const *slot);
-        // Before the lock, although the version may be another one by then: so the line comes while the lock is taken, too.
-        ctx!(prefetch = slot.ask_newest(table.0.layout.bytes_min()));
+        // Before the lock, although the version may be another one by then: so the lines come while the lock is taken, too.
+        let newest = slot.ask_newest(table.0.layout.bytes_min());
+        ctx!(prefetch = newest);
         let name = RowName {
             table: table.0.id,
             rid: rid.0,
