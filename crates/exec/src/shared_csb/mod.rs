@@ -13,7 +13,7 @@
 //! Separators are whole pairs of key and RID, so an entry has one place, however many entries share its key.
 //!
 //! What it is not: no operation holds a lock when it returns, so nothing here isolates transactions; `CsbTree` is smaller and
-//! faster for data that one thread changes.
+//! faster for data that nobody changes.
 //!
 //! ```
 //! use corun_exec::shared_csb::SharedCsbTree;
