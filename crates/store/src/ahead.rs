@@ -6,6 +6,10 @@
 //! scan    entry k + 16: its slot is asked for     entry k + 8: its newest version     entry k: the caller reads it
 //! ```
 //!
+//! Measured (EPYC VM with 32 MiB of L3, busy machine, 1 M rows of 1 KiB, ns a row; `store_reads`, an example of `corun-workloads`): single
+//! fetches 1,000 to 2,100; 16 keys together 160 to 480 in a snapshot, 190 to 500 in a transaction (880 when only slots and the first lines
+//! of rows were asked for, after single ways down); scans in another order than the rows' 380 to 490 (1,000 without).
+//!
 //! What it is not: reading. Slots are looked at, versions are only asked for: they may be gone, and another may be the right one. Whoever
 //! reads the row takes the locks and looks for its version as ever.
 
