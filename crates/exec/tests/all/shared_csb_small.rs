@@ -34,8 +34,9 @@ fn live<const W: usize>(entries: u64) {
         }
         assert_eq!(tree.get(&key(0)), Some(0));
         // Two groups; of each key the smallest RID, and one that is above all.
-        let keys: Vec<_> = (0..19).map(key).chain([[u64::MAX; W]]).collect();
-        let first = (0..19).map(|number| Some(number / 2 * 2)).chain([None]);
+        let many = entries.min(35);
+        let keys: Vec<_> = (0..many).map(key).chain([[u64::MAX; W]]).collect();
+        let first = (0..many).map(|number| Some(number as u32 / 2 * 2)).chain([None]);
         assert_eq!(tree.get_many(&keys), first.collect::<Vec<_>>());
         assert_eq!(tree.insert_unique(&key(2), 9), Ok(Err(2)));
         assert_eq!(tree.insert_unique(&[u64::MAX; W], 9), Ok(Ok(())));
