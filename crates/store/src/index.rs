@@ -98,6 +98,11 @@ impl Tree {
         on_tree!(self, tree => tree.get(narrow(key)).map(Rid))
     }
 
+    /// What [`Tree::get`] returns for each key, with cache misses that overlap.
+    pub(crate) fn get_many<'k>(&self, keys: impl Iterator<Item = &'k Words>) -> Vec<Option<u32>> {
+        on_tree!(self, tree => tree.get_many(keys.map(narrow)))
+    }
+
     /// The smallest key above that the tree can have: its words end before those of `Words`.
     pub(crate) fn after(&self, mut key: Words) -> Option<Words> {
         let width = match self {

@@ -42,6 +42,7 @@
 //! What it is not: it knows no SQL and no Arrow (`corun-datafusion` shows its tables to SQL), and it never looks for the machine's
 //! topology; who waits, and on what kind of thread, is handed in through [`park`].
 
+mod ahead;
 mod backup;
 mod by_key;
 mod changed;

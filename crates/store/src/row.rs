@@ -75,6 +75,11 @@ impl<'a> RowRef<'a> {
         self.layout.number()
     }
 
+    /// As [`Layout::bytes_min`].
+    pub(crate) fn bytes_min(self) -> usize {
+        self.layout.bytes_min()
+    }
+
     /// Columns, those that were added to the table since it was written too.
     pub fn columns(self) -> usize {
         self.layout

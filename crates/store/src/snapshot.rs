@@ -4,15 +4,17 @@
 //! transaction has written, too ([`Own`]).
 
 use std::convert::Infallible;
+use std::ops::Range;
 use std::sync::Arc;
 
 use corun_exec::ctx;
 use corun_exec::teams;
 
+use crate::ahead::{Ahead, TOGETHER, first_rows, slots};
 use crate::error::{Result, StoreError};
-use crate::index::{Index, TreeCursor};
+use crate::index::Index;
 use crate::key::long::{LongKey, Run};
-use crate::key::{KeyRange, Words};
+use crate::key::{Exact, KeyRange, Words};
 use crate::log::Log;
 use crate::operations::{SCAN, check_stack};
 use crate::own::Own;
@@ -105,7 +107,8 @@ impl Snapshot {
     #[inline]
     fn read<'a>(&'a self, table: &'a Table, slot: &'a Slot) -> Option<RowRef<'a>> {
         ctx!(prefetch = &raw const *slot);
-        ctx!(prefetch = slot.ask_newest(table.layout().bytes_min()));
+        let newest = slot.ask_newest(table.layout().bytes_min());
+        ctx!(prefetch = newest);
         let version = self.visible(slot)?;
         // SAFETY: versions this snapshot sees are kept while it is open.
         unsafe { table.0.layouts.row(version) }
@@ -133,12 +136,11 @@ impl Snapshot {
     pub(crate) fn versions<'a>(
         &'a self,
         table: &'a Table,
-        rids: std::ops::Range<u32>,
+        rids: Range<u32>,
     ) -> impl Iterator<Item = (Rid, Ts, RowRef<'a>)> + use<'a> {
-        let end = rids.end.min(table.0.slots.end());
-        (rids.start..end).filter_map(move |rid| {
-            let (ts, row) = self.version(table, table.0.slots.find(Rid(rid))?)?;
-            Some((Rid(rid), ts, row))
+        slots(&table.0, rids).filter_map(|(rid, slot)| {
+            let (ts, row) = self.version(table, slot)?;
+            Some((rid, ts, row))
         })
     }
 
@@ -152,25 +154,71 @@ impl Snapshot {
     /// # Errors
     /// Values that are no key of the index, [`StoreError::NotUnique`], [`StoreError::IndexUnusable`].
     pub fn fetch<'a>(&'a self, index: &'a Index, key: &[Value<'_>]) -> Result<Option<Found<'a>>> {
-        if !index.is_unique() {
-            return Err(StoreError::NotUnique {
-                table: index.table.name().to_owned(),
-                index: index.name().to_owned(),
-            });
-        }
+        index.check_unique()?;
         self.check_index(index)?;
         check_stack()?;
         teams::operation(index.inner.fetch);
         let Some(key) = index.inner.layout.exact(key)? else {
             return Ok(None);
         };
-        // Nearly always the first entry is the row. Others are left of rows that had the key before.
         let first = index.inner.tree.get(&key.words);
-        let first = first.and_then(|rid| self.read_entry(index, &key.words, rid));
-        if let Some(found) = first.filter(|found| index.inner.layout.is_of(found.row, &key)) {
-            return Ok(Some(found));
+        Ok(self.fetch_from(index, &key, first))
+    }
+
+    /// The rows of several keys of a unique index, in their order: as [`Snapshot::fetch`] for each, but the caches are asked for the index
+    /// nodes and rows of 32 keys at a time, so that their misses overlap.
+    ///
+    /// ```
+    /// # use corun_store::{Options, Store, TableDef, Type, Value};
+    /// # let store = Store::in_memory(Options::default())?;
+    /// # let table = store.create_table(TableDef::new("t").column("id", Type::I64).primary_key(&["id"]))?;
+    /// # let mut session = store.session_here()?;
+    /// # let mut row = table.new_row();
+    /// # session.run(|transaction| {
+    /// #     [3, 7].into_iter().try_for_each(|id| {
+    /// #         row.set("id", id)?;
+    /// #         transaction.insert(&table, &row).map(drop)
+    /// #     })
+    /// # })?;
+    /// let (snapshot, by_id) = (store.snapshot()?, table.primary());
+    /// let keys = [7_i64, 5, 3].map(|id| [Value::Int(id)]);
+    /// let rows = snapshot.fetch_many(&by_id, keys.iter().map(|key| &key[..]))?;
+    /// let ids: Vec<Option<i64>> = rows.iter().map(|found| Some(found.as_ref()?.row.int("id"))).collect();
+    /// assert_eq!(ids, [Some(7), None, Some(3)]);
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As there.
+    pub fn fetch_many<'a, 'k>(
+        &'a self,
+        index: &'a Index,
+        keys: impl IntoIterator<Item = &'k [Value<'k>]>,
+    ) -> Result<Vec<Option<Found<'a>>>> {
+        index.check_unique()?;
+        self.check_index(index)?;
+        check_stack()?;
+        teams::operation(index.inner.fetch);
+        let keys = index.exact_keys(keys)?;
+        let mut found = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(TOGETHER) {
+            let first = first_rows(index, keys);
+            found.extend(keys.iter().zip(first).map(|(key, first)| {
+                let row = self.fetch_from(index, key.as_ref()?, first)?;
+                row.ask_rest();
+                Some(row)
+            }));
         }
-        Ok(self.scan_from(index, &key.range(), Direction::Ascending).next())
+        Ok(found)
+    }
+
+    /// The row of a key whose first entry is known.
+    fn fetch_from<'a>(&'a self, index: &'a Index, key: &Exact, first: Option<Rid>) -> Option<Found<'a>> {
+        // Nearly always the first entry is the row. Others are left of rows that had the key before.
+        let first = first.and_then(|rid| self.read_entry(index, &key.words, rid));
+        first
+            .filter(|found| index.inner.layout.is_of(found.row, key))
+            .or_else(|| self.scan_from(index, &key.range(), Direction::Ascending).next())
     }
 
     /// The rows of a range of keys, in order.
@@ -190,14 +238,12 @@ impl Snapshot {
     }
 
     fn scan_from<'a>(&'a self, index: &'a Index, range: &KeyRange, direction: Direction) -> SnapshotScan<'a> {
-        let mut cursor = index.inner.tree.cursor();
-        cursor.seek(range, direction);
         SnapshotScan {
             snapshot: self,
             index,
             range: range.clone(),
             direction,
-            cursor,
+            entries: Ahead::new(index, range, direction),
             run: Run::default(),
             last: None,
         }
@@ -216,13 +262,13 @@ impl Snapshot {
     ) -> Result<SnapshotScan<'a>> {
         let mut scan = self.scan(index, range, Direction::Ascending)?;
         match &place.long {
-            None => scan.cursor.seek_after(&place.key, place.rid),
+            None => scan.entries.begin_after(&place.key, place.rid),
             Some(long) => {
                 let rest = KeyRange {
                     low: place.key,
                     ..range.clone()
                 };
-                scan.cursor.seek(&rest, Direction::Ascending);
+                scan.entries = Ahead::new(index, &rest, Direction::Ascending);
                 while let Some(row) = scan.next_of_run() {
                     if (&row.0, row.1.rid) > (long, place.rid) {
                         scan.run.put_back(row);
@@ -242,14 +288,12 @@ impl Snapshot {
     pub fn rows<'a>(
         &'a self,
         table: &'a Table,
-        rids: std::ops::Range<u32>,
+        rids: Range<u32>,
     ) -> Result<impl Iterator<Item = Found<'a>> + use<'a>> {
         self.check(table)?;
-        let end = rids.end.min(table.0.slots.end());
-        Ok((rids.start..end).filter_map(move |rid| {
-            let slot = table.0.slots.find(Rid(rid))?;
+        Ok(slots(&table.0, rids).filter_map(|(rid, slot)| {
             let row = self.read(table, slot)?;
-            Some(Found { rid: Rid(rid), row })
+            Some(Found { rid, row })
         }))
     }
 }
@@ -266,7 +310,7 @@ pub struct SnapshotScan<'a> {
     index: &'a Index,
     range: KeyRange,
     direction: Direction,
-    cursor: TreeCursor<'a>,
+    entries: Ahead<'a>,
     /// Where the index cuts keys.
     run: Run<'a>,
     last: Option<ScanPlace>,
@@ -285,9 +329,10 @@ impl<'a> SnapshotScan<'a> {
     fn next_of_run(&mut self) -> Option<(LongKey, Found<'a>)> {
         let (snapshot, index) = (self.snapshot, self.index);
         let read = |key: &Words, rid| Ok::<_, Infallible>(snapshot.read_entry(index, key, rid));
+        let next = || self.entries.next(&self.range, self.direction);
         let Ok(row) = self
             .run
-            .next(&mut self.cursor, &index.inner, &self.range, self.direction, read);
+            .next(next, &index.inner, &self.range, self.direction, read);
         row
     }
 
@@ -310,7 +355,7 @@ impl<'a> Iterator for SnapshotScan<'a> {
             });
             return Some(found);
         }
-        while let Some((key, rid)) = self.cursor.next(&self.range, self.direction) {
+        while let Some((key, rid)) = self.entries.next(&self.range, self.direction) {
             if let Some(found) = self.snapshot.read_entry(self.index, &key, rid) {
                 self.last = Some(ScanPlace { key, rid, long: None });
                 return Some(found);

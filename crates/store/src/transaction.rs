@@ -15,8 +15,9 @@ use std::marker::PhantomData;
 use corun_exec::ctx;
 use corun_exec::teams::{self, Operation};
 
+use crate::ahead::{Ahead, TOGETHER, first_rows};
 use crate::error::{Result, StoreError};
-use crate::index::{Index, TreeCursor};
+use crate::index::Index;
 use crate::key::long::Run;
 use crate::key::{Exact, KeyRange, Words};
 use crate::known::Reach;
@@ -29,7 +30,7 @@ use crate::slots::Rid;
 use crate::snapshot::Snapshot;
 use crate::table::Table;
 use crate::value::Value;
-use crate::version::VersionPtr;
+use crate::version::{VersionPtr, ask_rest};
 use crate::write_set::WriteMark;
 
 /// Where a scan begins.
@@ -57,6 +58,14 @@ pub struct Found<'a> {
     pub rid: Rid,
     /// The row.
     pub row: RowRef<'a>,
+}
+
+impl Found<'_> {
+    /// Asks the caches for what a batch could not ask for before it knew the row's length.
+    #[inline]
+    pub(crate) fn ask_rest(&self) {
+        ask_rest(self.row.encoded(), self.row.bytes_min());
+    }
 }
 
 /// A transaction of a session. Dropped without [`Transaction::commit`], it is aborted; so it is when a panic passes through.
@@ -191,8 +200,9 @@ impl<'s> Transaction<'s> {
             return Ok(None);
         };
         ctx!(prefetch = &raw const *slot);
-        // Before the lock, although the version may be another one by then: so the line comes while the lock is taken, too.
-        ctx!(prefetch = slot.ask_newest(table.layout().bytes_min()));
+        // Before the lock, although the version may be another one by then: so the lines come while the lock is taken, too.
+        let newest = slot.ask_newest(table.layout().bytes_min());
+        ctx!(prefetch = newest);
         let name = RowName {
             table: table.0.id,
             rid: rid.0,
@@ -237,8 +247,8 @@ impl<'s> Transaction<'s> {
     }
 
     /// The rows of several keys of a unique index, locked in the order of the keys: as [`Transaction::fetch`] (or
-    /// [`Transaction::fetch_for_update`]) for each, but the caches are asked for all rows before the first is read, so that their
-    /// misses overlap.
+    /// [`Transaction::fetch_for_update`]) for each, but the caches are asked for the index nodes and rows of 32 keys at a time, so that
+    /// their misses overlap.
     ///
     /// # Errors
     /// As there. Rows locked before the error stay locked.
@@ -249,29 +259,21 @@ impl<'s> Transaction<'s> {
         lock: Lock,
     ) -> Result<Vec<Option<Found<'t>>>> {
         index.check_unique()?;
-        let layout = &index.inner.layout;
-        let keys = keys.into_iter().map(|key| layout.exact(key));
-        let keys = keys.collect::<Result<Vec<Option<Exact>>, _>>()?;
+        let keys = index.exact_keys(keys)?;
         self.operate(index.inner.fetch, |state| {
             let reach = self.reach_to_read(state, &index.table, lock)?;
             index.check()?;
-            let slots = &index.table.0.slots;
-            let first = |key: &Option<Exact>| {
-                let rid = index.inner.tree.get(&key.as_ref()?.words)?;
-                slots.ask(rid);
-                Some(rid)
-            };
-            let first: Vec<Option<Rid>> = keys.iter().map(first).collect();
-            let bytes = index.table.layout().bytes_min();
-            for rid in first.iter().flatten() {
-                slots.ask_row(*rid, bytes);
+            let mut found = Vec::with_capacity(keys.len());
+            for keys in keys.chunks(TOGETHER) {
+                for (key, first) in keys.iter().zip(first_rows(index, keys)) {
+                    let row = match key {
+                        None => None,
+                        Some(key) => self.fetch_from(state, index, key, first, lock, reach)?,
+                    };
+                    found.push(row.inspect(Found::ask_rest));
+                }
             }
-            let each = keys.iter().zip(first);
-            each.map(|(key, first)| match key {
-                None => Ok(None),
-                Some(key) => self.fetch_from(state, index, key, first, lock, reach),
-            })
-            .collect()
+            Ok(found)
         })
     }
 
@@ -399,7 +401,8 @@ impl<'s> Transaction<'s> {
             cursor.seek(&part, direction);
             if index.inner.layout.cuts() {
                 let read = |key: &Words, rid| self.read_entry(state, index, key, rid, lock, reach, NOW);
-                let row = Run::default().next(&mut cursor, &index.inner, &part, direction, read)?;
+                let next = || cursor.next(&part, direction);
+                let row = Run::default().next(next, &index.inner, &part, direction, read)?;
                 if let Some((_, found)) = row {
                     return Ok(Some(found));
                 }
@@ -444,8 +447,6 @@ impl<'s> Transaction<'s> {
             }
             Ok((reach, state.writes.next_change()))
         })?;
-        let mut cursor = index.inner.tree.cursor();
-        cursor.seek(range, direction);
         Ok(Scan {
             transaction: self,
             index,
@@ -454,7 +455,7 @@ impl<'s> Transaction<'s> {
             lock,
             reach,
             since,
-            cursor,
+            entries: Ahead::new(index, range, direction),
             run: Run::default(),
         })
     }
@@ -520,7 +521,7 @@ impl Index {
         }
     }
 
-    fn check_unique(&self) -> Result<()> {
+    pub(crate) fn check_unique(&self) -> Result<()> {
         if self.is_unique() {
             return Ok(());
         }
@@ -528,6 +529,15 @@ impl Index {
             table: self.table.name().to_owned(),
             index: self.name().to_owned(),
         })
+    }
+
+    /// The key of each of several lists of values.
+    pub(crate) fn exact_keys<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k [Value<'k>]>,
+    ) -> Result<Vec<Option<Exact>>> {
+        let keys = keys.into_iter().map(|key| self.inner.layout.exact(key));
+        Ok(keys.collect::<Result<_, _>>()?)
     }
 
     pub(crate) fn unusable(&self, why: &'static str) -> StoreError {
@@ -549,7 +559,7 @@ pub struct Scan<'t, 's> {
     reach: Reach,
     /// The transaction's change that would be next when it began.
     since: u64,
-    cursor: TreeCursor<'t>,
+    entries: Ahead<'t>,
     /// Where the index cuts keys.
     run: Run<'t>,
 }
@@ -571,14 +581,15 @@ impl<'t> Scan<'t, '_> {
             let read = |key: &Words, rid| {
                 transaction.go_on(|state| transaction.read_entry(state, index, key, rid, lock, reach, since))
             };
+            let next = || self.entries.next(&self.range, self.direction);
             let row = self
                 .run
-                .next(&mut self.cursor, &index.inner, &self.range, self.direction, read)?;
+                .next(next, &index.inner, &self.range, self.direction, read)?;
             return Ok(row.map(|(_, found)| found));
         }
         loop {
             check_stack()?;
-            let entry = self.cursor.next(&self.range, self.direction);
+            let entry = self.entries.next(&self.range, self.direction);
             let found = self.transaction.go_on(|state| {
                 let Some((key, rid)) = entry else {
                     return Ok(None);

@@ -4,9 +4,9 @@
 
 use std::ops::{Bound, RangeBounds};
 
-use super::CsbTree;
 use super::key::{Key, Order};
 use super::node::{NONE, Node};
+use super::{CsbTree, ROOT};
 
 /// The RIDs of one key, ascending; from [`CsbTree::leaf_entries_from`].
 #[derive(Clone, Debug)]
@@ -39,9 +39,7 @@ impl<'a, K: Key, const LINES: usize> Entries<'a, K, LINES> {
     fn hop(&mut self) -> bool {
         let leaf = self.leaf;
         let next = leaf.link();
-        // After deletes a search can end in a leaf whose keys are all smaller. In any other, the last key is this one.
-        let smaller = leaf.count() == 0 || leaf.last_entry().0 < self.key;
-        if next == NONE || !(smaller || leaf.continues()) {
+        if next == NONE || !leaf.continues() {
             return false;
         }
         self.leaf = self.tree.leaf(next);
@@ -120,10 +118,10 @@ impl<K: Key, const LINES: usize> CsbTree<K, LINES> {
         };
         // No key is above the largest or below the smallest one.
         let bounds = first.zip(last);
-        let (leaf, slot) = bounds.map_or((self.root, 0), |(first, _)| self.position_of(first));
+        let (leaf, slot) = bounds.map_or((ROOT, 0), |(first, _)| self.position_of(first));
         Range {
             tree: self,
-            leaf: bounds.map(|_| self.arena.node(leaf)),
+            leaf: bounds.map(|_| self.node(leaf)),
             slot,
             last: bounds.map_or(K::Order::MIN, |(_, last)| last),
         }

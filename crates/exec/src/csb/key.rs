@@ -22,10 +22,6 @@ pub trait Key: sealed::Sealed + Copy + PartialOrd + Debug + Send + Sync + 'stati
     #[doc(hidden)]
     type Order: Order;
 
-    /// Its number in the byte format.
-    #[doc(hidden)]
-    const CODE: u8;
-
     /// The integer that sorts as this key does.
     #[doc(hidden)]
     fn to_order(self) -> Self::Order;
@@ -59,15 +55,6 @@ pub trait Order: sealed::Sealed + Copy + Ord + Debug + Send + Sync + 'static {
     /// The next smaller one, if there is one.
     fn below(self) -> Option<Self>;
 
-    /// Appends its little-endian bytes.
-    fn write(self, bytes: &mut Vec<u8>);
-
-    /// Reads [`Self::BYTES`] little-endian bytes.
-    ///
-    /// # Panics
-    /// If there are not exactly that many.
-    fn read(bytes: &[u8]) -> Self;
-
     /// How many of a node's keys are less than this one, with one instruction set.
     ///
     /// # Safety
@@ -94,14 +81,6 @@ macro_rules! order {
                 self.checked_sub(1)
             }
 
-            fn write(self, bytes: &mut Vec<u8>) {
-                bytes.extend_from_slice(&self.to_le_bytes());
-            }
-
-            fn read(bytes: &[u8]) -> Self {
-                <$order>::from_le_bytes(bytes.try_into().expect("as many bytes as the order has"))
-            }
-
             #[inline(always)]
             unsafe fn less<S: Search, const LINES: usize>(node: *const u8, keys: usize, key: Self) -> usize {
                 // SAFETY: the caller's promise.
@@ -115,10 +94,9 @@ order!(i32, less32);
 order!(i64, less64);
 
 macro_rules! signed_key {
-    ($key:ty, $code:literal) => {
+    ($key:ty) => {
         impl Key for $key {
             type Order = $key;
-            const CODE: u8 = $code;
 
             #[inline(always)]
             fn to_order(self) -> $key {
@@ -134,12 +112,11 @@ macro_rules! signed_key {
 }
 
 macro_rules! unsigned_key {
-    ($key:ty, $order:ty, $code:literal) => {
+    ($key:ty, $order:ty) => {
         impl sealed::Sealed for $key {}
 
         impl Key for $key {
             type Order = $order;
-            const CODE: u8 = $code;
 
             #[inline(always)]
             fn to_order(self) -> $order {
@@ -155,12 +132,11 @@ macro_rules! unsigned_key {
 }
 
 macro_rules! float_key {
-    ($key:ty, $bits:ty, $order:ty, $code:literal) => {
+    ($key:ty, $bits:ty, $order:ty) => {
         impl sealed::Sealed for $key {}
 
         impl Key for $key {
             type Order = $order;
-            const CODE: u8 = $code;
 
             #[inline(always)]
             fn to_order(self) -> $order {
@@ -211,12 +187,12 @@ fn flip<F: Flip>(bits: F) -> F {
     bits.flip()
 }
 
-signed_key!(i32, 1);
-unsigned_key!(u32, i32, 2);
-float_key!(f32, u32, i32, 3);
-signed_key!(i64, 4);
-unsigned_key!(u64, i64, 5);
-float_key!(f64, u64, i64, 6);
+signed_key!(i32);
+unsigned_key!(u32, i32);
+float_key!(f32, u32, i32);
+signed_key!(i64);
+unsigned_key!(u64, i64);
+float_key!(f64, u64, i64);
 
 #[cfg(test)]
 mod tests {

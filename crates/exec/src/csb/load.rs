@@ -6,7 +6,9 @@
 
 use super::key::Key;
 use super::node::{NONE, Node};
-use super::{CsbError, CsbTree, HEIGHT_MAX};
+use super::search::Isa;
+use super::{CsbError, CsbTree};
+use crate::huge::HugeBuf;
 
 /// `items` dealt evenly, in order, to `groups`, none of them empty.
 #[derive(Clone, Copy)]
@@ -24,8 +26,8 @@ impl Dealt {
 
 impl<K: Key, const LINES: usize> CsbTree<K, LINES> {
     /// A tree of these entries. `keys[i]` goes to `rids[i]`; entries ascend by key and, where keys are equal, by RID. Nodes
-    /// are filled to `fill` (above 0, at most 1) of their room, rounded down: the rest is for later inserts. Leaves get at
-    /// least one entry and inner nodes at least two children.
+    /// are filled to `fill` (above 0, at most 1) of their room, rounded down: 1 makes the smallest tree, less is how full
+    /// trees are that grew by inserts. Leaves get at least one entry and inner nodes at least two children.
     ///
     /// # Errors
     /// [`CsbError::Fill`], [`CsbError::Lengths`], [`CsbError::NotANumber`] and [`CsbError::Unsorted`] for bad input,
@@ -41,17 +43,14 @@ impl<K: Key, const LINES: usize> CsbTree<K, LINES> {
             });
         }
         check_sorted(keys, rids)?;
-        if keys.is_empty() {
-            return Self::new();
-        }
-
         let room = |slots: usize, least: usize| ((slots as f64 * fill) as usize).max(least);
         let leaf_entries = room(Node::<K::Order, LINES>::LEAF_ENTRIES, 1);
         let children = room(Node::<K::Order, LINES>::CHILDREN, 2);
         // From the leaves up: what is dealt to the nodes of each level. The last one is the root.
         let mut levels = vec![Dealt {
             items: keys.len(),
-            groups: keys.len().div_ceil(leaf_entries),
+            // Without entries the root is an empty leaf.
+            groups: keys.len().div_ceil(leaf_entries).max(1),
         }];
         while let Some(&Dealt { groups, .. }) = levels.last().filter(|level| level.groups > 1) {
             levels.push(Dealt {
@@ -60,12 +59,14 @@ impl<K: Key, const LINES: usize> CsbTree<K, LINES> {
             });
         }
         let height = levels.len() - 1;
-        if height > HEIGHT_MAX {
+        let length = levels.iter().map(|level| level.groups).sum();
+        if length >= NONE as usize {
             return Err(CsbError::TooManyNodes);
         }
 
-        let nodes = levels.iter().map(|level| level.groups as u64).sum();
-        let mut tree = Self::with_nodes(nodes)?;
+        let mut nodes = HugeBuf::<Node<K::Order, LINES>>::zeroed(length)?;
+        let mut places = nodes.iter_mut();
+        let mut place = |node| *places.next().expect("as many places as nodes") = node;
         let mut level_end = 0;
         for level in (1..=height).rev() {
             level_end += levels[level].groups;
@@ -81,7 +82,7 @@ impl<K: Key, const LINES: usize> CsbTree<K, LINES> {
                     inner.inner_keys_mut()[slot] = keys[entry - 1].to_order();
                 }
                 inner.set_count(end - first - 1);
-                tree.arena.push(inner)?;
+                place(inner);
             }
         }
         let leaves = levels[0];
@@ -95,11 +96,14 @@ impl<K: Key, const LINES: usize> CsbTree<K, LINES> {
             }
             node.set_count(end - first);
             node.set_continues(!last && keys[end].to_order() == keys[end - 1].to_order());
-            tree.arena.push(node)?;
+            place(node);
         }
-        tree.height = height;
-        tree.length = keys.len();
-        Ok(tree)
+        Ok(CsbTree {
+            nodes,
+            isa: Isa::detect(),
+            height,
+            length: keys.len(),
+        })
     }
 }
 

@@ -1,24 +1,23 @@
-//! [`CsbTree`]: a cache-sensitive B+-tree from keys to row numbers (RIDs).
+//! [`CsbTree`]: a cache-sensitive B+-tree from keys to row numbers (RIDs), loaded once and then only read.
 //!
-//! Order of calls: [`CsbTree::bulk_load`] sorted columns or start with [`CsbTree::new`], then [`CsbTree::insert`] and
-//! [`CsbTree::remove`]; ask with [`CsbTree::get`], [`CsbTree::lower_bound`] and [`CsbTree::range`]. An operator that keeps
-//! several lookups in flight goes by itself: [`CsbTree::root`], [`CsbTree::height`] times [`CsbTree::child`], then
-//! [`CsbTree::leaf_entries_from`], and may ask for [`CsbTree::node_address`] ahead of each step.
+//! Order of calls: [`CsbTree::bulk_load`] sorted columns; ask with [`CsbTree::get`], [`CsbTree::lower_bound`] and
+//! [`CsbTree::range`]. An operator that keeps several lookups in flight goes by itself: [`CsbTree::root`], [`CsbTree::height`]
+//! times [`CsbTree::child`], then [`CsbTree::leaf_entries_from`], and may ask for [`CsbTree::node_address`] ahead of each step.
 //!
 //! Nodes are whole cache lines, and the children of a node lie side by side, so that a node holds one child index and
 //! otherwise keys: twice the fan-out of a B+-tree of the same lines (Rao and Ross, SIGMOD 2000; Cieslewicz, Ross et al.,
-//! section 5.1). The file `node.rs` draws them. One writer (`&mut`) or any number of readers (`&`).
+//! section 5.1). The file `node.rs` draws them.
 //!
-//! What it is not: it batches nothing by itself and knows no NULL; rows without a key are not put in.
+//! What it is not: a tree to change, which [`SharedCsbTree`](crate::shared_csb::SharedCsbTree) is; and it batches nothing by
+//! itself and knows no NULL: rows without a key are not put in.
 //!
 //! ```
 //! use corun_exec::csb::CsbTree;
 //!
-//! let mut tree: CsbTree<u32> = CsbTree::bulk_load(&[10, 20, 20, 30], &[0, 1, 2, 3], 0.75)?;
-//! tree.insert(25, 9)?;
+//! let tree: CsbTree<u32> = CsbTree::bulk_load(&[10, 20, 20, 30], &[0, 1, 2, 3], 1.0)?;
 //! assert_eq!(tree.get(20), Some(1));
-//! assert_eq!(tree.lower_bound(21), Some((25, 9)));
-//! assert_eq!(tree.range(20..30).map(|(_, rid)| rid).collect::<Vec<_>>(), [1, 2, 9]);
+//! assert_eq!(tree.lower_bound(21), Some((30, 3)));
+//! assert_eq!(tree.range(20..30).map(|(_, rid)| rid).collect::<Vec<_>>(), [1, 2]);
 //!
 //! let mut node = tree.root();
 //! for _ in 0..tree.height() {
@@ -28,8 +27,6 @@
 //! # Ok::<(), corun_exec::csb::CsbError>(())
 //! ```
 
-mod arena;
-mod bytes;
 mod iter;
 mod key;
 mod load;
@@ -37,31 +34,26 @@ mod node;
 mod search;
 #[cfg(test)]
 mod tests;
-mod update;
 
 use std::fmt;
 
-use crate::huge::OutOfMemory;
-use arena::Arena;
+use crate::huge::{HugeBuf, OutOfMemory};
 use key::Order;
-use node::{NONE, Node};
+use node::Node;
 use search::{Isa, Search, Task};
 
 pub use iter::{Entries, Range};
 pub use key::Key;
 
-/// Most inner levels. A tree grows one only where a node of at least eight children splits, so 2^32 nodes do not reach it.
-const HEIGHT_MAX: usize = 32;
-
-/// Why a tree could not be made or changed.
+/// Why a tree could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CsbError {
     /// The allocator refused.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
-    /// More nodes, or more levels of them, than 32-bit indices can name.
-    #[error("the tree would have more than 2^32 nodes or 32 inner levels")]
+    /// More nodes than 32-bit indices can name.
+    #[error("the tree would have more than 2^32 nodes; load fewer entries, or fill nodes further")]
     TooManyNodes,
     /// The fill factor is not above 0 and at most 1.
     #[error("the fill factor {fill} is not above 0 and at most 1")]
@@ -86,22 +78,17 @@ pub enum CsbError {
     /// A key is not a number, so it has no place in the order.
     #[error("the key of entry {position} is not a number")]
     NotANumber {
-        /// Index of the entry; 0 for a single one.
+        /// Index of the entry.
         position: usize,
-    },
-    /// These bytes are not what [`CsbTree::to_bytes`] writes.
-    #[error("corrupt tree: {what}, at byte {at_byte}")]
-    Corrupt {
-        /// What is wrong.
-        what: &'static str,
-        /// Offset of the wrong field or node in the bytes.
-        at_byte: usize,
     },
 }
 
-/// Names a node of a tree. The default names node 0, which is the root of a freshly loaded tree.
+/// Index of the root.
+const ROOT: u32 = 0;
+
+/// Names a node of a tree. The default names node 0, which is the root.
 ///
-/// Only ids that the same tree gave out since its last change mean something. Others name some other node, or none: then
+/// Only ids that the same tree gave out mean something. Others name some other node, or none: then
 /// [`CsbTree::child`], [`CsbTree::leaf_entries_from`] and [`CsbTree::node_bytes`] panic or answer for that other node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NodeId(u32);
@@ -112,9 +99,9 @@ pub struct NodeId(u32);
 /// default for every key. Measured (Sapphire Rapids, 16 M random keys, 75 % full), CPU ns a random [`CsbTree::get`] with
 /// one line against two: 4-byte keys 87 and 78, 8-byte keys 160 and 118; three and four lines were slower than two.
 pub struct CsbTree<K: Key, const LINES: usize = 2> {
-    arena: Arena<K::Order, LINES>,
+    /// Level by level from the root, which is the first.
+    nodes: HugeBuf<Node<K::Order, LINES>>,
     isa: Isa,
-    root: u32,
     /// Inner levels above the leaves.
     height: usize,
     /// Entries.
@@ -122,28 +109,6 @@ pub struct CsbTree<K: Key, const LINES: usize = 2> {
 }
 
 impl<K: Key, const LINES: usize> CsbTree<K, LINES> {
-    /// A tree without entries.
-    ///
-    /// # Errors
-    /// [`CsbError::OutOfMemory`].
-    pub fn new() -> Result<Self, CsbError> {
-        Self::with_nodes(0).and_then(|mut tree| {
-            tree.root = tree.arena.push(Node::leaf(NONE))?;
-            Ok(tree)
-        })
-    }
-
-    /// A tree that is still without a root, with room for so many nodes.
-    fn with_nodes(nodes: u64) -> Result<Self, CsbError> {
-        Ok(CsbTree {
-            arena: Arena::with_capacity(nodes)?,
-            isa: Isa::detect(),
-            root: 0,
-            height: 0,
-            length: 0,
-        })
-    }
-
     /// Entries.
     pub fn len(&self) -> usize {
         self.length
@@ -156,12 +121,12 @@ impl<K: Key, const LINES: usize> CsbTree<K, LINES> {
 
     /// Bytes taken from the allocator.
     pub fn bytes(&self) -> usize {
-        self.arena.bytes()
+        self.nodes.bytes()
     }
 
     /// Where its nodes are. For access traces.
     pub fn memory(&self) -> std::ops::Range<usize> {
-        self.arena.address(0) as usize..self.arena.address(self.arena.length()) as usize
+        crate::huge::addresses(&self.nodes)
     }
 
     /// The smallest RID of a key.
@@ -183,12 +148,9 @@ impl<K: Key, const LINES: usize> CsbTree<K, LINES> {
     #[inline]
     fn first_from(&self, key: K::Order) -> Option<(K::Order, u32)> {
         let (leaf, slot) = self.position_of(key);
-        let leaf = self.arena.node(leaf);
-        if slot < leaf.count() {
-            return Some((leaf.leaf_keys()[slot], leaf.rids()[slot]));
-        }
-        // The separator above is larger than all that is left in this leaf, or this is the last leaf.
-        (leaf.link() != NONE).then(|| self.arena.node(leaf.link()).first_entry())
+        let leaf = self.node(leaf);
+        // A search ends behind a leaf's entries only in the last leaf: separators are the last keys of leaves.
+        (slot < leaf.count()).then(|| (leaf.leaf_keys()[slot], leaf.rids()[slot]))
     }
 
     /// The leaf where a search for `key` ends and the first slot there whose key is not below it, or the leaf's count.
@@ -201,7 +163,7 @@ impl<K: Key, const LINES: usize> CsbTree<K, LINES> {
     /// The node where every search begins.
     #[inline]
     pub fn root(&self) -> NodeId {
-        NodeId(self.root)
+        NodeId(ROOT)
     }
 
     /// Inner levels above the leaves; 0 when the root is a leaf.
@@ -213,7 +175,7 @@ impl<K: Key, const LINES: usize> CsbTree<K, LINES> {
     /// Where a node begins in memory, to be prefetched. An id that names no node gives some address; nothing is read.
     #[inline(always)]
     pub fn node_address(&self, node: NodeId) -> *const u8 {
-        self.arena.address(node.0)
+        self.nodes.as_ptr().wrapping_add(node.0 as usize).cast()
     }
 
     /// The memory of a node, `LINES * 64` bytes.
@@ -222,7 +184,7 @@ impl<K: Key, const LINES: usize> CsbTree<K, LINES> {
     /// If the id names no node.
     #[inline]
     pub fn node_bytes(&self, node: NodeId) -> &[u8] {
-        self.arena.node(node.0).as_bytes()
+        self.node(node.0).as_bytes()
     }
 
     /// The child of an inner node on the way to the first entry whose key is not below `key`.
@@ -261,13 +223,28 @@ impl<K: Key, const LINES: usize> CsbTree<K, LINES> {
     pub fn rids(&self, key: K) -> Entries<'_, K, LINES> {
         let order = key.to_order();
         let (leaf, slot) = self.position_of(order);
-        Entries::new(self, self.arena.node(leaf), slot, order)
+        Entries::new(self, self.node(leaf), slot, order)
+    }
+
+    /// A node.
+    ///
+    /// # Panics
+    /// If there is none with this index.
+    #[inline(always)]
+    fn node(&self, index: u32) -> &Node<K::Order, LINES> {
+        let nodes: &[Node<K::Order, LINES>] = &self.nodes;
+        assert!(
+            (index as usize) < nodes.len(),
+            "no node {index} in a tree of {}",
+            nodes.len()
+        );
+        &nodes[index as usize]
     }
 
     /// A node that must be an inner one.
     #[inline(always)]
     fn inner(&self, index: u32) -> &Node<K::Order, LINES> {
-        let node = self.arena.node(index);
+        let node = self.node(index);
         assert!(node.is_inner(), "node {index} is not an inner node");
         node
     }
@@ -275,7 +252,7 @@ impl<K: Key, const LINES: usize> CsbTree<K, LINES> {
     /// A node that must be a leaf.
     #[inline(always)]
     fn leaf(&self, index: u32) -> &Node<K::Order, LINES> {
-        let node = self.arena.node(index);
+        let node = self.node(index);
         assert!(node.is_leaf(), "node {index} is not a leaf");
         node
     }
@@ -338,13 +315,13 @@ impl<K: Key, const LINES: usize> Task for Descend<'_, K, LINES> {
     #[inline(always)]
     unsafe fn run<S: Search>(self) -> (u32, usize) {
         let Descend { tree, key } = self;
-        let mut at = tree.root;
+        let mut at = ROOT;
         for _ in 0..tree.height {
-            let node = tree.arena.node(at);
+            let node = tree.node(at);
             // SAFETY: the caller's promise.
             at = node.link() + unsafe { LessInner { node, key }.run::<S>() } as u32;
         }
-        let node = tree.arena.node(at);
+        let node = tree.node(at);
         // SAFETY: the caller's promise.
         (at, unsafe { LessLeaf { node, key }.run::<S>() })
     }

@@ -1,4 +1,4 @@
-//! [`Node`]: whole cache lines that are an inner node, a leaf, or free; and what fits in them.
+//! [`Node`]: whole cache lines that are an inner node or a leaf; and what fits in them.
 //!
 //! ```text
 //! byte 0      4        8                                            64 * LINES
@@ -6,12 +6,9 @@
 //! inner│ first│ header │ key 0 │ key 1 │ ...              │ key I-1    │  I = INNER_KEYS; I + 1 children
 //!      ├──────┼────────┼───────────────────────────┬───────────────────┤
 //! leaf │ next │ header │ key 0 │ ... │ key L-1     │ rid 0 ... rid L-1 │  L = LEAF_ENTRIES, then unused bytes
-//!      ├──────┼────────┼───────┬──────┬────────────┴───────────────────┤
-//! free │ prev │ header │ next  │ size │ size, seen from the end        │  as the arena links them
-//!      └──────┴────────┴───────┴──────┴────────────────────────────────┘
+//!      └──────┴────────┴───────────────────────────┴───────────────────┘
 //!
-//! header  bits 0..16 count of keys (inner) or entries (leaf), 31 leaf, 30 the next leaf may go on with this leaf's last key,
-//!         29 free
+//! header  bits 0..16 count of keys (inner) or entries (leaf), 31 leaf, 30 the next leaf goes on with this leaf's last key
 //!
 //! first ──► ┌─────────┬─────────┬─────────┐   the children of a node lie side by side, a *node group*:
 //!           │ child 0 │ child 1 │ child 2 │   one index names them all
@@ -24,8 +21,8 @@
 //!     8        2         15           10
 //! ```
 //!
-//! Key slots that are not taken hold the largest order, so a search needs no count. Key `i` of an inner node is not below
-//! any key under child `i` and not above any key under child `i + 1`; after deletes it need not be one of them.
+//! Key slots that are not taken hold the largest order, so a search needs no count. Key `i` of an inner node is the
+//! last key under child `i`.
 
 use std::marker::PhantomData;
 
@@ -39,16 +36,14 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(crate) const LINES_MAX: usize = 4;
 
 /// Bytes before the first key.
-pub(super) const HEADER_BYTES: usize = 8;
+const HEADER_BYTES: usize = 8;
 
 /// Header bit of a leaf.
-pub(super) const LEAF: u32 = 1 << 31;
-/// Header bit of a leaf whose last key may be the next leaf's first key too. Never missing where it is so.
-pub(super) const CONTINUES: u32 = 1 << 30;
-/// Header bit of a node that is in no tree.
-const FREE: u32 = 1 << 29;
+const LEAF: u32 = 1 << 31;
+/// Header bit of a leaf whose last key is the next leaf's first key too.
+const CONTINUES: u32 = 1 << 30;
 /// Header bits of the count.
-pub(super) const COUNT: u32 = 0xffff;
+const COUNT: u32 = 0xffff;
 
 /// A node of `LINES` cache lines whose keys are orders `O`.
 #[derive(Debug)]
@@ -92,7 +87,7 @@ impl<O: Order, const LINES: usize> Node<O, LINES> {
 
     /// An inner node over the group that begins at `first`, with no separators yet: it has one child.
     pub(super) fn inner(first: u32) -> Self {
-        let mut node = Self::free();
+        let mut node = Self::zeros();
         node.set_link(first);
         node.set_header(0);
         node.inner_keys_mut().fill(O::MAX);
@@ -101,19 +96,17 @@ impl<O: Order, const LINES: usize> Node<O, LINES> {
 
     /// An empty leaf.
     pub(super) fn leaf(next: u32) -> Self {
-        let mut node = Self::free();
+        let mut node = Self::zeros();
         node.set_link(next);
         node.set_header(LEAF);
         node.leaf_keys_mut().fill(O::MAX);
         node
     }
 
-    /// A free node.
-    pub(super) fn free() -> Self {
-        let mut words = [[0; 16]; LINES];
-        words[0][1] = FREE;
+    /// A node of zeros.
+    fn zeros() -> Self {
         Node {
-            words,
+            words: [[0; 16]; LINES],
             orders: PhantomData,
         }
     }
@@ -125,7 +118,7 @@ impl<O: Order, const LINES: usize> Node<O, LINES> {
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), Self::BYTES) }
     }
 
-    /// The first child of an inner node, the next leaf of a leaf, the previous free block of a free node.
+    /// The first child of an inner node, the next leaf of a leaf.
     #[inline(always)]
     pub(super) fn link(&self) -> u32 {
         self.words[0][0]
@@ -168,22 +161,7 @@ impl<O: Order, const LINES: usize> Node<O, LINES> {
         self.header() <= COUNT
     }
 
-    #[inline(always)]
-    pub(super) fn is_free(&self) -> bool {
-        self.header() & FREE != 0
-    }
-
-    /// Has it no room for one more?
-    pub(super) fn is_full(&self) -> bool {
-        self.count()
-            == if self.is_leaf() {
-                Self::LEAF_ENTRIES
-            } else {
-                Self::INNER_KEYS
-            }
-    }
-
-    /// May the next leaf begin with this leaf's last key?
+    /// Does the next leaf begin with this leaf's last key?
     #[inline(always)]
     pub(super) fn continues(&self) -> bool {
         self.header() & CONTINUES != 0
@@ -247,115 +225,5 @@ impl<O: Order, const LINES: usize> Node<O, LINES> {
             let first = std::ptr::from_mut(self).byte_add(Self::RIDS_AT).cast();
             std::slice::from_raw_parts_mut(first, Self::LEAF_ENTRIES)
         }
-    }
-
-    /// The first entry of a leaf that has one.
-    pub(super) fn first_entry(&self) -> (O, u32) {
-        (self.leaf_keys()[0], self.rids()[0])
-    }
-
-    /// The last entry of a leaf that has one.
-    pub(super) fn last_entry(&self) -> (O, u32) {
-        let last = self.count() - 1;
-        (self.leaf_keys()[last], self.rids()[last])
-    }
-
-    /// Makes room at `slot` of a leaf that is not full.
-    pub(super) fn insert_entry(&mut self, slot: usize, (key, rid): (O, u32)) {
-        let count = self.count();
-        self.leaf_keys_mut().copy_within(slot..count, slot + 1);
-        self.rids_mut().copy_within(slot..count, slot + 1);
-        self.leaf_keys_mut()[slot] = key;
-        self.rids_mut()[slot] = rid;
-        self.set_count(count + 1);
-    }
-
-    /// Takes one entry out of a leaf.
-    pub(super) fn remove_entry(&mut self, slot: usize) {
-        let last = self.count() - 1;
-        self.leaf_keys_mut().copy_within(slot + 1..=last, slot);
-        self.rids_mut().copy_within(slot + 1..=last, slot);
-        self.leaf_keys_mut()[last] = O::MAX;
-        self.rids_mut()[last] = 0;
-        self.set_count(last);
-    }
-
-    /// Moves the upper half of a full leaf into a new one, which goes on to where this one went. Returns the separator too.
-    pub(super) fn split_leaf(&mut self) -> (O, Self) {
-        let count = self.count();
-        let left = count.div_ceil(2);
-        let mut right = Self::leaf(self.link());
-        right.leaf_keys_mut()[..count - left].copy_from_slice(&self.leaf_keys()[left..count]);
-        right.rids_mut()[..count - left].copy_from_slice(&self.rids()[left..count]);
-        right.set_count(count - left);
-        right.set_continues(self.continues());
-
-        self.leaf_keys_mut()[left..].fill(O::MAX);
-        self.rids_mut()[left..].fill(0);
-        self.set_count(left);
-        let separator = self.leaf_keys()[left - 1];
-        self.set_continues(separator == right.leaf_keys()[0]);
-        (separator, right)
-    }
-
-    /// Leaves an inner node its first `children`; the others, which were moved to `right_first`, go to a new node. Returns
-    /// the separator too.
-    pub(super) fn split_inner(&mut self, children: usize, right_first: u32) -> (O, Self) {
-        let count = self.count();
-        let mut right = Self::inner(right_first);
-        right.inner_keys_mut()[..count - children].copy_from_slice(&self.inner_keys()[children..count]);
-        right.set_count(count - children);
-        let separator = self.inner_keys()[children - 1];
-        self.inner_keys_mut()[children - 1..].fill(O::MAX);
-        self.set_count(children - 1);
-        (separator, right)
-    }
-
-    /// Notes that child `slot` of an inner node was split at `separator` and all children moved to `first`.
-    pub(super) fn insert_separator(&mut self, slot: usize, separator: O, first: u32) {
-        let count = self.count();
-        self.inner_keys_mut().copy_within(slot..count, slot + 1);
-        self.inner_keys_mut()[slot] = separator;
-        self.set_count(count + 1);
-        self.set_link(first);
-    }
-
-    /// Notes that child `slot` of an inner node with several is gone.
-    pub(super) fn remove_child(&mut self, slot: usize) {
-        let last = self.count() - 1;
-        // The last child has no separator of its own; its left neighbour's goes, and that one is the last then.
-        let slot = slot.min(last);
-        self.inner_keys_mut().copy_within(slot + 1..=last, slot);
-        self.inner_keys_mut()[last] = O::MAX;
-        self.set_count(last);
-    }
-
-    /// Links a node of a free block: [`Node::free_next`], [`Node::free_size`] and [`Node::free_size_from_end`] read it.
-    pub(super) fn set_free_block(&mut self, next: u32, size: u32) {
-        self.words[0][2] = next;
-        self.words[0][3] = size;
-    }
-
-    pub(super) fn set_free_next(&mut self, next: u32) {
-        self.words[0][2] = next;
-    }
-
-    /// The next free block of the list, seen from the first node of one.
-    pub(super) fn free_next(&self) -> u32 {
-        self.words[0][2]
-    }
-
-    /// Nodes of a free block, seen from its first.
-    pub(super) fn free_size(&self) -> u32 {
-        self.words[0][3]
-    }
-
-    pub(super) fn set_free_size_from_end(&mut self, size: u32) {
-        self.words[0][4] = size;
-    }
-
-    /// Nodes of a free block, seen from its last.
-    pub(super) fn free_size_from_end(&self) -> u32 {
-        self.words[0][4]
     }
 }

@@ -1,8 +1,8 @@
 //! [`SharedCsbTree`]: a cache-sensitive B+-tree that any number of threads read and change at once.
 //!
 //! Order of calls: [`SharedCsbTree::new`] or [`SharedCsbTree::bulk_load`], then from any thread [`SharedCsbTree::insert`],
-//! [`SharedCsbTree::insert_unique`], [`SharedCsbTree::remove`], [`SharedCsbTree::get`], and [`SharedCsbTree::cursor`] for what
-//! lies between keys.
+//! [`SharedCsbTree::insert_unique`], [`SharedCsbTree::remove`], [`SharedCsbTree::get`], [`SharedCsbTree::get_many`], and
+//! [`SharedCsbTree::cursor`] for what lies between keys.
 //!
 //! As in [`CsbTree`](crate::csb::CsbTree) nodes are whole cache lines and the children of a node lie side by side, so that it
 //! holds one pointer and otherwise keys. Readers lock nothing: they read a node and then look whether its version is still the
@@ -13,7 +13,7 @@
 //! Separators are whole pairs of key and RID, so an entry has one place, however many entries share its key.
 //!
 //! What it is not: no operation holds a lock when it returns, so nothing here isolates transactions; `CsbTree` is smaller and
-//! faster for data that one thread changes.
+//! faster for data that nobody changes.
 //!
 //! ```
 //! use corun_exec::shared_csb::SharedCsbTree;
@@ -41,6 +41,7 @@ mod cursor;
 mod descend;
 mod lanes;
 mod load;
+mod many;
 mod node;
 mod repeat;
 mod split;
@@ -59,6 +60,7 @@ use arena::Arena;
 use count::Count;
 use descend::First;
 use node::{Node, Shape};
+use version::Version;
 
 pub use cursor::Cursor;
 
@@ -159,15 +161,24 @@ impl<const W: usize> SharedCsbTree<W> {
     #[inline(always)]
     fn try_get(&self, key: &Key<W>, guard: &Guard) -> Result<Option<u32>, Stop> {
         let (leaf, version) = self.leaf_of(First(key), guard)?;
-        let slot = leaf.keys_below(key);
-        if slot < version.count() {
-            let (found, rid) = leaf.pair(slot);
-            leaf.validate(version)?;
-            return Ok((found == *key).then_some(rid));
+        if let Some(answer) = Self::get_in_leaf(leaf, version, key)? {
+            return Ok(answer);
         }
         // The first entry that is not below lies in a later leaf: there is none, or this leaf lost its last entries.
         let found = self.first_from((*key, 0), guard)?;
         Ok(found.filter(|pair| pair.0 == *key).map(|pair| pair.1))
+    }
+
+    /// What the leaf responsible for a key's first entry says; none if a later leaf says it.
+    #[inline(always)]
+    fn get_in_leaf(leaf: Node<'_, W>, version: Version, key: &Key<W>) -> Result<Option<Option<u32>>, Stop> {
+        let slot = leaf.keys_below(key);
+        if slot >= version.count() {
+            return Ok(None);
+        }
+        let (found, rid) = leaf.pair(slot);
+        leaf.validate(version)?;
+        Ok(Some((found == *key).then_some(rid)))
     }
 
     /// A cursor that stands nowhere yet.

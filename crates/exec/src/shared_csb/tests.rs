@@ -99,6 +99,9 @@ fn agrees<const W: usize>(start: &BTreeSet<Pair<W>>, fill: f64, changes: &[Chang
             Change::Look(number) => {
                 let key = key(number);
                 assert_eq!(tree.get(&key), first(&model, key));
+                let keys: Vec<Key<W>> = (0..number % 40).map(|at| self::key(number + at * at)).collect();
+                let expected: Vec<_> = keys.iter().map(|&key| first(&model, key)).collect();
+                assert_eq!(tree.get_many(&keys), expected);
                 let mut cursor = tree.cursor();
                 cursor.seek(&key);
                 let mut after = model.range((key, 0)..).copied();
@@ -310,6 +313,40 @@ fn one_key_put_and_removed_by_all_is_never_twice() {
     });
     tree.check();
     assert_eq!(tree.len(), 400);
+}
+
+#[test]
+fn batches_find_what_stays_while_leaves_split_and_vanish() {
+    const STAY: u64 = 2_000;
+    let stay: Vec<Pair<2>> = (0..STAY).map(|number| ([1, number * 64], 1)).collect();
+    let tree = &SharedCsbTree::<2>::bulk_load(&stay, 1.0).unwrap();
+    let done = &AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for round in 1..5_u64 {
+                for near in 0..40_000 {
+                    let number = near * 7_919 % (STAY * 8) * 8;
+                    tree.insert(&[1, number + round], 2).unwrap();
+                }
+                for near in 0..STAY * 8 {
+                    tree.remove(&[1, near * 8 + round], 2);
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        let mut batch = 0;
+        while batch < 100 || !done.load(Ordering::Relaxed) {
+            batch += 1;
+            let numbers = (0..batch % 70).map(|at| (batch * 1_009 + at * 613) % STAY);
+            // Every other key is between those that come and go, and was never there.
+            let keys: Vec<Key<2>> = numbers.flat_map(|at| [[1, at * 64], [1, at * 64 + 7]]).collect();
+            let expected: Vec<_> = keys.iter().map(|key| (key[1] % 64 == 0).then_some(1)).collect();
+            assert_eq!(tree.get_many(&keys), expected);
+        }
+        writer.join().unwrap();
+    });
+    tree.check();
+    assert_eq!(scan(tree), stay);
 }
 
 #[test]

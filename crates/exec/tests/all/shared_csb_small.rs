@@ -33,6 +33,11 @@ fn live<const W: usize>(entries: u64) {
             assert_eq!(cursor.prev(), Some(entry));
         }
         assert_eq!(tree.get(&key(0)), Some(0));
+        // Two groups; of each key the smallest RID, and one that is above all.
+        let many = entries.min(35);
+        let keys: Vec<_> = (0..many).map(key).chain([[u64::MAX; W]]).collect();
+        let first = (0..many).map(|number| Some(number as u32 / 2 * 2)).chain([None]);
+        assert_eq!(tree.get_many(&keys), first.collect::<Vec<_>>());
         assert_eq!(tree.insert_unique(&key(2), 9), Ok(Err(2)));
         assert_eq!(tree.insert_unique(&[u64::MAX; W], 9), Ok(Ok(())));
         assert!(tree.remove(&[u64::MAX; W], 9));

@@ -10,7 +10,7 @@
 
 use super::writer::Sink;
 use super::{KeyRange, Words};
-use crate::index::{IndexInner, TreeCursor};
+use crate::index::IndexInner;
 use crate::slots::Rid;
 use crate::transaction::{Direction, Found};
 
@@ -79,10 +79,10 @@ pub(crate) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// The next row of a range. `read` returns the row of an entry, if it has that key.
+    /// The next row of a range. `next` returns the next entry of the index there, `read` the row of an entry, if it has that key.
     pub(crate) fn next<E>(
         &mut self,
-        cursor: &mut TreeCursor<'_>,
+        mut next: impl FnMut() -> Option<(Words, Rid)>,
         index: &IndexInner,
         range: &KeyRange,
         direction: Direction,
@@ -92,7 +92,7 @@ impl<'a> Run<'a> {
             if let Some(row) = self.rows.pop() {
                 return Ok(Some(row));
             }
-            let first = self.ahead.take().or_else(|| cursor.next(range, direction));
+            let first = self.ahead.take().or_else(&mut next);
             let mut entry = first;
             while let (Some((key, rid)), Some((cut, _))) = (entry, first) {
                 if key != cut {
@@ -105,7 +105,7 @@ impl<'a> Run<'a> {
                         self.rows.push((long, found));
                     }
                 }
-                entry = cursor.next(range, direction);
+                entry = next();
             }
             if first.is_none() {
                 return Ok(None);

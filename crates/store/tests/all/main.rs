@@ -4,6 +4,7 @@
 
 mod add_column;
 mod backup;
+mod batches;
 mod by_key;
 mod checker;
 mod checkpoint;
