@@ -141,6 +141,12 @@ pub(super) fn frame_at(sums: &Sums<'_>, offset: usize, seed: u32, from: u64, to:
     })
 }
 
+/// The bytes that the frame of commit `ts` takes, if its head is what these bytes begin with.
+pub(super) fn length_of(bytes: &[u8], ts: Ts) -> Option<usize> {
+    let is_it = bytes.len() >= FRAME_BYTES && word(bytes, 8) == ts.0 && half(bytes, 0) < MARK;
+    is_it.then(|| FRAME_BYTES + half(bytes, 0) as usize)
+}
+
 /// The first whole frame at or after `offset` with a timestamp of at least `from`. `before`: bytes of log that may have held
 /// frames between `from` and these bytes.
 pub(super) fn search(sums: &Sums<'_>, offset: usize, seed: u32, from: u64, before: u64) -> Option<Frame> {

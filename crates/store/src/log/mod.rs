@@ -1,7 +1,7 @@
 //! The redo log: numbers commits, writes them in that order, says when they are durable, and reads them back.
 //!
 //! ```text
-//!   append ──mutex: ts, copy, stamp──► buffer ──log's thread: write, sync──► segment files ──► LogReader after a restart
+//!   append ──mutex: ts, copy, stamp──► buffer ──write, sync──► segment files ──► LogReader after a restart
 //!                                      waiters ◄──── durable ────┘
 //! ```
 //!
@@ -127,7 +127,8 @@ impl Log {
             storage,
             store_id,
             seed: frame::seed(store_id),
-            writer: OnceLock::new(),
+            thread: OnceLock::new(),
+            writer: Mutex::new(Writer::new(&options, last)),
             durable: Line(AtomicU64::new(last.0)),
             disk_bytes: AtomicU64::new(bytes),
             buffer: Line(Mutex::new(Buffer::new(last, options.buffer_bytes, bytes))),
@@ -135,13 +136,13 @@ impl Log {
             segments: Mutex::new(segments),
             options,
         });
-        let writer = Writer::new(Arc::clone(&shared), last);
+        let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("corun-log".to_string())
-            .spawn(move || writer.run())
+            .spawn(move || writer::run(&of_thread))
             .map_err(|error| LogError::Storage(Failure::new("start the log's thread", &error)))?;
         // Set before any client can have a reason to wake it.
-        let _ = shared.writer.set(thread.thread().clone());
+        let _ = shared.thread.set(thread.thread().clone());
         Ok(Log {
             last: Line(AtomicU64::new(last.0)),
             to: To::Files {
@@ -354,7 +355,7 @@ impl Log {
         result
     }
 
-    /// Bytes of all segments on disk.
+    /// Bytes of all segments on disk, without what was reserved or filled with zeros ahead.
     pub fn bytes(&self) -> u64 {
         match &self.to {
             To::Files { shared, .. } => shared.disk_bytes.load(Ordering::Relaxed),

@@ -169,8 +169,9 @@ impl LogReader {
             let bytes = self.read(self.at)?;
             self.bytes_read += bytes.len() as u64;
             let mut blocks = Vec::new();
+            let mut end = bytes.len();
             let hole = match self.check_head(&bytes)? {
-                None => self.walk(&bytes, &mut blocks),
+                None => self.walk(&bytes, &mut blocks, &mut end),
                 hole => hole,
             };
             match hole {
@@ -178,9 +179,9 @@ impl LogReader {
                 None => {
                     let last = self.expect - 1;
                     if self.at + 1 == self.files.len() && last > self.known_durable.max(self.after) {
-                        self.rewrite_last(&bytes);
+                        self.rewrite_last(&bytes[..end]);
                     }
-                    self.lengths.push(bytes.len() as u64);
+                    self.lengths.push(end as u64);
                     self.at += 1;
                 }
             }
@@ -330,11 +331,18 @@ impl LogReader {
         Ok(None)
     }
 
-    /// Goes from frame to frame of file `at`.
-    fn walk(&mut self, bytes: &[u8], blocks: &mut Vec<(Ts, Range<usize>)>) -> Option<(Hole, bool)> {
+    /// Goes from frame to frame of file `at`, up to `end`, where there are no more.
+    fn walk(
+        &mut self,
+        bytes: &[u8],
+        blocks: &mut Vec<(Ts, Range<usize>)>,
+        end: &mut usize,
+    ) -> Option<(Hole, bool)> {
         self.expect = self.files[self.at].0.0;
         let sums = Sums::new(bytes);
         let mut offset = HEAD_BYTES;
+        // Zeros are written ahead of frames; none stands in the last of them that are none.
+        let blank = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         while offset < bytes.len() {
             let expect = self.expect;
             match frame::frame_at(&sums, offset, self.seed, expect.saturating_sub(1), expect) {
@@ -347,6 +355,10 @@ impl LogReader {
                     }
                     self.known_durable = self.known_durable.max(frame.durable.0);
                     offset = frame.end;
+                }
+                _ if offset >= blank => {
+                    *end = offset;
+                    break;
                 }
                 _ => match frame::search(&sums, offset + 1, self.seed, expect, 0) {
                     // The checkpoint has what is missing.

@@ -5,8 +5,17 @@
 //! ```
 //!
 //! Room on the disk is reserved before a commit is promised that it will be written: behind the end of the active segment's file,
-//! without making that longer, so that a reader sees nothing of it. A segment is made only when somebody needs the room and the
-//! one before is synced; under another name until its head is in it. Order of calls: `make_room`, `append` any number of times,
+//! without making that longer. A segment is made only when somebody needs the room and the one before is synced; under another name
+//! until its head is in it.
+//!
+//! ```text
+//!   active   head │ frames ... │ zeros up to the next fill │ reserved, not in the file
+//! ```
+//!
+//! A sync of bytes that make the file longer, or that are the first of a reserved block, has to write the file system's journal too; one
+//! of bytes over others does not. So zeros are written ahead, in steps, beside the first frame behind the last ones: readers take zeros
+//! up to the end of the file for nothing (see `reader`). Segments are not kept to be written over: their old frames would have to be told
+//! from the new, and zeros cost nothing beside commits so small that they gain: each sync writes 4 KiB for its some hundred bytes. Order of calls: `make_room`, `append` any number of times,
 //! [`super::StorageFile::sync`] on what `to_sync` gives, `named`. What it is not: a thread; see `writer`.
 
 use std::collections::VecDeque;
@@ -17,6 +26,11 @@ use super::tip::Tip;
 use super::{Failure, Storage, StorageFile, TIP, frame};
 use crate::storage::remove_if_there;
 use crate::ts::Ts;
+
+/// Zeros written at a time ahead of what is committed, in bytes. Measured on the ext4 of a virtual disk, one thread that writes 300 bytes
+/// and syncs: 131 us without, 88 us with 64 KiB, 84 us with this, 91 us with 1 MiB; 19 KB each: 211, 157, 108 and 110 us.
+const FILL_BYTES: usize = 256 << 10;
+static ZEROS: [u8; FILL_BYTES] = [0; FILL_BYTES];
 
 /// What will become the next segment.
 const NEXT: &str = "log.next";
@@ -43,6 +57,8 @@ struct Active {
     file: Arc<dyn StorageFile>,
     last: Ts,
     bytes: u64,
+    /// Up to here the file has zeros.
+    filled: u64,
     /// What the file can grow to on a full disk.
     reserved: u64,
     name_is_durable: bool,
@@ -53,6 +69,20 @@ pub(super) struct ToSync {
     pub(super) name: String,
     pub(super) file: Arc<dyn StorageFile>,
     pub(super) name_is_durable: bool,
+}
+
+impl Active {
+    /// Writes zeros behind what was written, unless there are some, as far as there is room.
+    fn fill(&mut self) {
+        if self.bytes < self.filled {
+            return;
+        }
+        let until = self.reserved.min(self.bytes + FILL_BYTES as u64);
+        let zeros = until.saturating_sub(self.bytes) as usize;
+        // If that fails, syncs take longer.
+        let _ = self.file.write_at(self.bytes, &ZEROS[..zeros]);
+        self.filled = until;
+    }
 }
 
 impl Segments {
@@ -121,12 +151,12 @@ impl Segments {
         let make = || {
             remove_if_there(storage, NEXT)?;
             let file = storage.create(NEXT)?;
-            file.reserve(reserved)?;
+            let is_reserved = file.reserve(reserved)?;
             file.append(&head)?;
             storage.rename(NEXT, &name)?;
-            Ok(file)
+            Ok((file, is_reserved))
         };
-        let file = make().map_err(|error| {
+        let (file, is_reserved) = make().map_err(|error| {
             // It would keep what little room there is; if it stays, the next one takes its place.
             let _ = remove_if_there(storage, NEXT);
             Failure::new(
@@ -140,6 +170,8 @@ impl Segments {
             file,
             last: Ts(first.0 - 1),
             bytes: head.len() as u64,
+            // Where nothing can be reserved, zeros might take the room that commits need.
+            filled: if is_reserved { 0 } else { u64::MAX },
             reserved,
             name_is_durable: false,
         });
@@ -155,7 +187,7 @@ impl Segments {
     ) -> Result<(), Failure> {
         let active = self.active.as_mut().expect("who was promised room has a segment");
         for part in parts {
-            active.file.append(part).map_err(|error| {
+            active.file.write_at(active.bytes, part).map_err(|error| {
                 let what = format!(
                     "writing {} bytes to {}/{}",
                     part.len(),
@@ -167,6 +199,7 @@ impl Segments {
             active.bytes += part.len() as u64;
         }
         active.last = last;
+        active.fill();
         Ok(())
     }
 

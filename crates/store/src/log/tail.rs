@@ -8,7 +8,7 @@
 //! store. It changes nothing in the folder, and needs no lock. What it is not: the replay of the blocks.
 
 use std::collections::VecDeque;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use super::frame::{self, FRAME_BYTES, HEAD_BYTES, Head};
@@ -16,6 +16,9 @@ use super::sums::Sums;
 use super::{Failure, LogError, Storage};
 use crate::storage::{StorageFile, read_exact_at};
 use crate::ts::Ts;
+
+/// Bytes that are read at a time, unless a frame is longer: behind the frames there are zeros that nobody needs. Unmeasured.
+const LOOK_BYTES: u64 = 64 << 10;
 
 /// Reads a growing log. See the module.
 pub(crate) struct LogTail {
@@ -40,6 +43,26 @@ struct At {
     offset: u64,
     /// The commit whose frame stands there.
     next: Ts,
+}
+
+impl At {
+    /// The bytes from here on, `most` of them at most.
+    fn bytes(&self, most: u64) -> io::Result<Vec<u8>> {
+        let left = self.file.length()?.saturating_sub(self.offset);
+        let mut bytes = vec![0; left.min(most) as usize];
+        let mut read = 0;
+        // Zeros at its end may be cut off meanwhile.
+        while read < bytes.len() {
+            match self.file.read_at(self.offset + read as u64, &mut bytes[read..]) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        bytes.truncate(read);
+        Ok(bytes)
+    }
 }
 
 /// What a look at the log found.
@@ -176,11 +199,24 @@ impl LogTail {
 
     /// Takes the whole frames behind a place.
     fn read_on(&mut self, at: &mut At) -> Result<(), LogError> {
-        let failure = |error| self.failure("read", &at.name, &error);
-        let length = at.file.length().map_err(failure)?;
-        let mut bytes = vec![0; length.saturating_sub(at.offset) as usize];
-        read_exact_at(&*at.file, at.offset, &mut bytes).map_err(failure)?;
-        let sums = Sums::new(&bytes);
+        let mut wanted = LOOK_BYTES;
+        loop {
+            let bytes = at.bytes(wanted).map_err(|error| self.failure("read", &at.name, &error))?;
+            let end = self.take_frames(at, &bytes);
+            at.offset += end as u64;
+            let rest = &bytes[end..];
+            wanted = match frame::length_of(rest, at.next) {
+                // There may be more behind what was read.
+                _ if end > 0 => LOOK_BYTES,
+                Some(length) if length > rest.len() && bytes.len() as u64 == wanted => length as u64,
+                _ => return Ok(()),
+            };
+        }
+    }
+
+    /// Takes the whole frames that bytes from a place on begin with; returns where they end.
+    fn take_frames(&mut self, at: &mut At, bytes: &[u8]) -> usize {
+        let sums = Sums::new(bytes);
         let mut end = 0;
         while let Some(frame) = frame::frame_at(&sums, end, self.seed, at.next.0 - 1, at.next.0) {
             if frame.begins_at() != at.next {
@@ -197,11 +233,10 @@ impl LogTail {
             self.durable = self.durable.max(frame.durable);
             end = frame.end;
         }
-        at.offset += end as u64;
-        Ok(())
+        end
     }
 
-    fn failure(&self, what: &str, name: &str, error: &std::io::Error) -> LogError {
+    fn failure(&self, what: &str, name: &str, error: &io::Error) -> LogError {
         LogError::Storage(Failure::new(
             format!("{what} {}/{name}", self.storage.place()),
             error,

@@ -1,6 +1,6 @@
 //! [`Folder`]: a real directory.
 //!
-//! Order of calls: [`Folder::open`], [`Storage::lock`], then anything. Files are appended to through the page cache and made
+//! Order of calls: [`Folder::open`], [`Storage::lock`], then anything. Files are written through the page cache and made
 //! durable with `fdatasync`. What it is not: a shield against other programs that write into the directory.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -93,7 +93,7 @@ impl Storage for Folder {
         let path = self.path_of(name)?;
         match OpenOptions::new()
             .read(true)
-            .append(true)
+            .write(true)
             .create_new(true)
             .open(&path)
         {
@@ -105,7 +105,7 @@ impl Storage for Folder {
     fn open(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
         let path = self.path_of(name)?;
         // A folder that may only be read can still be looked at: writing to such a file fails later, and says so.
-        let opened = match OpenOptions::new().read(true).append(true).open(&path) {
+        let opened = match OpenOptions::new().read(true).write(true).open(&path) {
             Err(error)
                 if matches!(
                     error.kind(),
@@ -199,14 +199,18 @@ impl Storage for Folder {
     }
 }
 
-/// An open file; the end is where the kernel says it is (`O_APPEND`).
+/// An open file.
 struct RealFile {
     file: File,
 }
 
 impl StorageFile for RealFile {
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        (&self.file).write_all(bytes)
+        self.file.write_all_at(bytes, self.length()?)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -221,7 +225,7 @@ impl StorageFile for RealFile {
         Ok(self.file.metadata()?.len())
     }
 
-    fn reserve(&self, length: u64) -> io::Result<()> {
+    fn reserve(&self, length: u64) -> io::Result<bool> {
         allocate(&self.file, length)
     }
 
@@ -230,20 +234,20 @@ impl StorageFile for RealFile {
     }
 }
 
-/// Allocates the blocks of a file up to `length` without making it longer, so that readers see no tail of zeros.
+/// Allocates the blocks of a file up to `length` without making it longer. Returns whether it could.
 #[cfg(target_os = "linux")]
-fn allocate(file: &File, length: u64) -> io::Result<()> {
+fn allocate(file: &File, length: u64) -> io::Result<bool> {
     use std::os::fd::AsRawFd;
     let length = libc::off_t::try_from(length).map_err(|_| ErrorKind::FileTooLarge)?;
     loop {
         // SAFETY: no memory is handed over, and the descriptor is open.
         if unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 0, length) } == 0 {
-            return Ok(());
+            return Ok(true);
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
             Some(libc::EINTR) => {}
-            Some(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(()),
+            Some(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(false),
             _ => return Err(error),
         }
     }
@@ -251,8 +255,8 @@ fn allocate(file: &File, length: u64) -> io::Result<()> {
 
 /// Other systems can reserve blocks only by making the file longer.
 #[cfg(not(target_os = "linux"))]
-fn allocate(_: &File, _: u64) -> io::Result<()> {
-    Ok(())
+fn allocate(_: &File, _: u64) -> io::Result<bool> {
+    Ok(false)
 }
 
 #[cfg(test)]
