@@ -78,7 +78,7 @@ impl StoreInner {
         let mut map = self.checkpointer.map.lock().clone();
         let target = Target {
             storage: &home.storage,
-            store_id: home.store_id,
+            store_id: self.store_id,
             threads: self.options.writing_threads(),
         };
         // The log must not be shorter than the checkpoint.
@@ -104,7 +104,13 @@ impl StoreInner {
             limit => limit / 2,
         };
         let (mut base, mut rest) = (0, 0);
+        let mut archive_failed = false;
         while self.checkpointer.wait() {
+            let archived = self.log.archive_closed();
+            if archived.is_err() || archive_failed {
+                archive_failed = archived.is_err();
+                *self.checkpointer.failed.lock() = archived.err().map(|error| error.to_string());
+            }
             let bytes = self.log.bytes();
             let every = log_bytes_between(least, self.memory.rows());
             if least == 0 || bytes <= base || bytes < (base + every).min(half) {

@@ -32,6 +32,7 @@
 //! # Ok::<(), corun_store::log::LogError>(())
 //! ```
 
+mod archive;
 mod buffer;
 mod end;
 mod error;
@@ -55,7 +56,8 @@ use std::thread::JoinHandle;
 use parking_lot::Mutex;
 
 use self::buffer::{Buffer, Refusal};
-use self::frame::FRAME_BYTES;
+use self::archive::Archiving;
+use self::frame::{FRAME_BYTES, MARKS_BYTES};
 use self::segments::Segments;
 use self::shared::{Line, Shared};
 use self::tip::Tip;
@@ -64,9 +66,10 @@ use crate::park::{self, Park};
 use crate::storage::{Failure, Storage, StorageFile};
 use crate::ts::Ts;
 
+pub use self::archive::Archive;
 pub use self::end::LogEnd;
 pub use self::error::{Damage, LogError};
-pub(crate) use self::frame::{PAYLOAD_MAX, segment_first};
+pub(crate) use self::frame::{PAYLOAD_MAX, segment_first, segment_name};
 pub use self::options::LogOptions;
 pub use self::reader::{LogReader, OnDamage, Segment};
 pub(crate) use self::tail::{LogTail, Look};
@@ -121,7 +124,7 @@ impl Log {
         put.map_err(|error| {
             LogError::Storage(Failure::new(format!("replace {}/{TIP}", storage.place()), &error))
         })?;
-        let segments = Segments::new(end.segments);
+        let segments = Segments::new(end.segments, options.archive.is_some());
         let bytes = segments.bytes();
         let shared = Arc::new(Shared {
             storage,
@@ -133,6 +136,7 @@ impl Log {
             disk_bytes: AtomicU64::new(bytes),
             buffer: Line(Mutex::new(Buffer::new(last, options.buffer_bytes, bytes))),
             waiting: Mutex::default(),
+            archiving: Archiving::default(),
             segments: Mutex::new(segments),
             options,
         });
@@ -330,29 +334,64 @@ impl Log {
         Ok(last)
     }
 
-    /// Removes the segments that hold only commits up to `ts`: call it after a checkpoint at `ts` is durable.
+    /// Copies closed segments into the archive, if there is one: call it now and then.
     ///
     /// # Errors
-    /// If a file cannot be removed; the log works on, and the next call tries again.
+    /// If one cannot be copied: it stays where it is, and the next call tries again.
+    pub fn archive_closed(&self) -> io::Result<()> {
+        match &self.to {
+            To::Files { shared, .. } => shared.archive(false),
+            To::Memory(_) => Ok(()),
+        }
+    }
+
+    /// Makes everything appended so far durable, and copies it into the archive, if there is one. Returns the newest commit this covers.
+    ///
+    /// # Errors
+    /// As [`Log::wait_durable`]; [`LogError::Storage`] if a file cannot be copied.
+    pub fn archive(&self) -> Result<Ts, LogError> {
+        let last = self.flush()?;
+        let To::Files { shared, .. } = &self.to else {
+            return Ok(last);
+        };
+        let failed = |what: &str, error| LogError::Storage(Failure::new(what, &error));
+        // So that a time tells of them.
+        let marked = shared.writer.lock().mark(shared);
+        marked.map_err(LogError::Storage)?;
+        shared.archive(true).map_err(|error| failed("archive the log", error))?;
+        Ok(last)
+    }
+
+    /// Removes the segments that hold only commits up to `ts`, once the archive has them: call it after a checkpoint at `ts` is durable.
+    ///
+    /// # Errors
+    /// If a file cannot be removed or copied; the log works on, and the next call tries again.
     pub fn remove_before(&self, ts: Ts) -> io::Result<()> {
         let To::Files { shared, .. } = &self.to else {
             return Ok(());
         };
+        // Followers that have it open learn that all of it is durable. If it cannot be said, they begin again.
+        let mut writer = shared.writer.lock();
+        let _ = writer.mark(shared);
+        drop(writer);
         let mut segments = shared.segments.lock();
         // The active one can go too if all that was committed is in it, durable, and not needed: nobody relies on its room then.
         {
             let mut buffer = shared.buffer.lock();
-            if buffer.last <= ts && buffer.last <= shared.durable() {
+            if buffer.last <= ts && buffer.last <= shared.durable() && segments.so_far().is_some() {
                 buffer.room = 0;
                 segments.close_active();
             }
         }
+        drop(segments);
+        let archived = shared.archive(false);
+        let mut segments = shared.segments.lock();
         let (removed, result) = segments.remove_before(&*shared.storage, ts);
         shared.disk_bytes.store(segments.bytes(), Ordering::Relaxed);
         drop(segments);
         let mut buffer = shared.buffer.lock();
         buffer.total = buffer.total.saturating_sub(removed);
-        result
+        archived.and(result)
     }
 
     /// Bytes of all segments on disk, without what was reserved or filled with zeros ahead.

@@ -31,10 +31,14 @@ pub enum OnDamage {
 /// The blocks of one file.
 #[derive(Debug)]
 pub struct Segment {
+    /// The file's name.
+    pub name: String,
     /// The whole file.
     pub bytes: Vec<u8>,
     /// Timestamp and payload (a range of `bytes`) of each block that is newer than what the reader was opened for.
     pub blocks: Vec<(Ts, Range<usize>)>,
+    /// What is said of time: the commits up to each of these were there at that time, in microseconds since 1970.
+    pub times: Vec<(Ts, u64)>,
 }
 
 /// Reads a log back. See the module.
@@ -169,9 +173,11 @@ impl LogReader {
             let bytes = self.read(self.at)?;
             self.bytes_read += bytes.len() as u64;
             let mut blocks = Vec::new();
+            let mut times = Vec::new();
+            let name = self.files[self.at].1.clone();
             let mut end = bytes.len();
             let hole = match self.check_head(&bytes)? {
-                None => self.walk(&bytes, &mut blocks, &mut end),
+                None => self.walk(&bytes, &mut blocks, &mut times, &mut end),
                 hole => hole,
             };
             match hole {
@@ -185,8 +191,13 @@ impl LogReader {
                     self.at += 1;
                 }
             }
-            if !blocks.is_empty() {
-                return Ok(Some(Segment { bytes, blocks }));
+            if !blocks.is_empty() || !times.is_empty() {
+                return Ok(Some(Segment {
+                    name,
+                    bytes,
+                    blocks,
+                    times,
+                }));
             }
         }
         Ok(None)
@@ -221,6 +232,7 @@ impl LogReader {
                         name: name.clone(),
                         last: Ts(next).min(last),
                         bytes,
+                        archived: false,
                     });
                 }
                 _ => end.remove.push(name.clone()),
@@ -336,6 +348,7 @@ impl LogReader {
         &mut self,
         bytes: &[u8],
         blocks: &mut Vec<(Ts, Range<usize>)>,
+        times: &mut Vec<(Ts, u64)>,
         end: &mut usize,
     ) -> Option<(Hole, bool)> {
         self.expect = self.files[self.at].0.0;
@@ -353,6 +366,7 @@ impl LogReader {
                         }
                         self.expect = frame.next_ts().0;
                     }
+                    times.extend(frame.time.map(|time| (frame.ts, time)));
                     self.known_durable = self.known_durable.max(frame.durable.0);
                     offset = frame.end;
                 }

@@ -41,6 +41,8 @@ pub(super) struct Segments {
     active: Option<Active>,
     /// The file of the tip that the active segment will need.
     tip: Option<Arc<dyn StorageFile>>,
+    /// There is an archive: what it does not have yet stays.
+    has_archive: bool,
 }
 
 /// A segment that gets no block any more.
@@ -50,6 +52,18 @@ pub(super) struct Closed {
     /// Its newest commit.
     pub(super) last: Ts,
     pub(super) bytes: u64,
+    /// The archive has it.
+    pub(super) archived: bool,
+}
+
+impl Closed {
+    pub(super) fn first(&self) -> Ts {
+        frame::segment_first(&self.name).expect("it has the name of a segment")
+    }
+
+    pub(super) fn has_block(&self) -> bool {
+        self.last >= self.first()
+    }
 }
 
 struct Active {
@@ -86,11 +100,12 @@ impl Active {
 }
 
 impl Segments {
-    pub(super) fn new(closed: Vec<Closed>) -> Segments {
+    pub(super) fn new(closed: Vec<Closed>, has_archive: bool) -> Segments {
         Segments {
             closed: closed.into(),
             active: None,
             tip: None,
+            has_archive,
         }
     }
 
@@ -146,7 +161,7 @@ impl Segments {
                 .map_err(|error| Failure::new(format!("making {}/{TIP}", storage.place()), &error))?;
             self.tip = Some(tip);
         }
-        let head = frame::segment_head(store_id, first);
+        let head = frame::segment_head(store_id, first, self.has_archive);
         let reserved = head.len() as u64 + bytes;
         let make = || {
             remove_if_there(storage, NEXT)?;
@@ -223,6 +238,29 @@ impl Segments {
         }
     }
 
+    /// The oldest closed segment that the archive has not yet.
+    pub(super) fn to_archive(&self) -> Option<Closed> {
+        self.closed.iter().find(|closed| !closed.archived).cloned()
+    }
+
+    pub(super) fn archived(&mut self, name: &str) {
+        if let Some(closed) = self.closed.iter_mut().find(|closed| closed.name == name) {
+            closed.archived = true;
+        }
+    }
+
+    /// The active segment as far as it is written, if it has a block. Without one, the segment that a restart makes has its name.
+    pub(super) fn so_far(&self) -> Option<Closed> {
+        let active = self.active.as_ref()?;
+        let so_far = Closed {
+            name: active.name.clone(),
+            last: active.last,
+            bytes: active.bytes,
+            archived: false,
+        };
+        Some(so_far).filter(Closed::has_block)
+    }
+
     pub(super) fn is_full(&self, segment_bytes: u64) -> bool {
         self.active
             .as_ref()
@@ -241,14 +279,20 @@ impl Segments {
         {
             // If that fails the file takes more of the disk until a checkpoint removes it.
             let _ = file.truncate(bytes);
-            self.closed.push_back(Closed { name, last, bytes });
+            self.closed.push_back(Closed {
+                name,
+                last,
+                bytes,
+                archived: false,
+            });
         }
     }
 
     /// Removes the closed files that hold only commits up to `ts`; the bytes they had, also where an error ended it.
     pub(super) fn remove_before(&mut self, storage: &dyn Storage, ts: Ts) -> (u64, io::Result<()>) {
         let mut removed = 0;
-        while let Some(oldest) = self.closed.front().filter(|oldest| oldest.last <= ts) {
+        let may_go = |oldest: &&Closed| oldest.last <= ts && (oldest.archived || !self.has_archive);
+        while let Some(oldest) = self.closed.front().filter(may_go) {
             if let Err(error) = remove_if_there(storage, &oldest.name) {
                 return (removed, Err(error));
             }

@@ -10,6 +10,7 @@ use std::thread::Thread;
 use corun_exec::teams;
 use parking_lot::{Mutex, MutexGuard};
 
+use super::archive::Archiving;
 use super::buffer::{Batch, Buffer, Refusal};
 use super::segments::Segments;
 use super::waiting::Waiting;
@@ -23,7 +24,7 @@ use crate::ts::Ts;
 #[repr(align(128))]
 pub(super) struct Line<T>(pub(super) T);
 
-/// What clients and the log's thread share. Order of its mutexes: `writer`, `segments`, `buffer` (the room promised and the file it is in
+/// What clients and the log's thread share. Order of its mutexes: `archiving`, `writer`, `segments`, `buffer` (the room promised and the file it is in
 /// are changed together); `waiting` is taken last.
 pub(super) struct Shared {
     pub(super) storage: Arc<dyn Storage>,
@@ -39,6 +40,7 @@ pub(super) struct Shared {
     pub(super) buffer: Line<Mutex<Buffer>>,
     pub(super) waiting: Mutex<Waiting>,
     pub(super) writer: Mutex<Writer>,
+    pub(super) archiving: Archiving,
     pub(super) segments: Mutex<Segments>,
 }
 

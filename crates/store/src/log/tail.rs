@@ -70,6 +70,8 @@ impl At {
 pub(crate) enum Look {
     /// It was read as far as it goes.
     End,
+    /// So it was, and there is no segment now: a checkpoint has all that was committed.
+    NoLog,
     /// The next commit is in no segment any more.
     Gone,
 }
@@ -114,7 +116,7 @@ impl LogTail {
                 let Some((first, name)) = segments.iter().rfind(|(first, _)| *first <= self.expect) else {
                     // There is no log now, or one that begins too late.
                     return Ok(if segments.is_empty() {
-                        Look::End
+                        Look::NoLog
                     } else {
                         Look::Gone
                     });
@@ -124,7 +126,9 @@ impl LogTail {
                 continue;
             };
             self.read_on(&mut at)?;
-            let newer = self.segments()?.into_iter().find(|(first, _)| *first > at.first);
+            let segments = self.segments()?;
+            let is_none = segments.is_empty();
+            let newer = segments.into_iter().find(|(first, _)| *first > at.first);
             let next = match newer {
                 Some((first, name)) if first <= at.next => {
                     // A segment is made only once the one before is on disk.
@@ -139,7 +143,7 @@ impl LogTail {
             let moved = next.is_some();
             self.at = next.or(Some(at));
             if !moved {
-                return Ok(Look::End);
+                return Ok(if is_none { Look::NoLog } else { Look::End });
             }
         }
     }
@@ -252,7 +256,7 @@ mod tests {
     const STORE: u64 = 7;
 
     fn put(disk: &Twin, first: u64, frames: &[(u64, u64, &str)]) {
-        let mut bytes = frame::segment_head(STORE, Ts(first)).to_vec();
+        let mut bytes = frame::segment_head(STORE, Ts(first), false).to_vec();
         let seed = frame::seed(STORE);
         for (ts, durable, payload) in frames {
             let sum = frame::payload_sum(seed, payload.as_bytes());
@@ -282,7 +286,7 @@ mod tests {
     fn only_what_is_durable_is_handed_out() {
         let disk = Twin::new(1);
         let mut tail = tail(&disk, 0);
-        assert_eq!(tail.look().unwrap(), Look::End);
+        assert_eq!(tail.look().unwrap(), Look::NoLog);
         put(&disk, 1, &[(1, 0, "a"), (2, 0, "b"), (3, 1, "c")]);
         assert_eq!(tail.look().unwrap(), Look::End);
         assert_eq!(read(&mut tail), all(&[(1, "a")]));

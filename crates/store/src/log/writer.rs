@@ -13,12 +13,13 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::MutexGuard;
 
 use super::buffer::Batch;
-use super::{Failure, LogOptions, Shared, TIP, Tip, frame};
+use super::segments::Segments;
+use super::{Failure, LogOptions, MARKS_BYTES, Shared, TIP, Tip, frame};
 use crate::park::Park;
 use crate::ts::Ts;
 
@@ -31,6 +32,9 @@ const PATIENCE: u32 = 4;
 /// half of it is committed while the log's thread is busy with one write or sync.
 const AHEAD_BYTES: u64 = 16 << 20;
 
+/// How exact the times in the log are while it is written; behind the last commit before a pause there is always one.
+const TIME_EVERY: Duration = Duration::from_millis(100);
+
 /// What is kept between rounds. Whoever has it, the log's thread or a client that leads, is the only one that writes.
 pub(super) struct Writer {
     /// What was committed when it was last looked at, being written.
@@ -41,6 +45,8 @@ pub(super) struct Writer {
     marked: Ts,
     /// Everything was durable at this time.
     clean_at: Instant,
+    /// When the last time was written.
+    timed_at: Option<Instant>,
     /// The thread went to sleep until the first commit.
     sleeps: bool,
     /// Bytes of heads and marks written since the last swap.
@@ -133,6 +139,7 @@ impl Writer {
             written: last,
             marked: last,
             clean_at: Instant::now(),
+            timed_at: None,
             sleeps: false,
             extra: 0,
             woken: Vec::new(),
@@ -259,6 +266,9 @@ impl Writer {
         // The mutex is held during the write: only so does `remove_before` never take the file away from under it.
         let mut segments = shared.segments.lock();
         segments.append(&*shared.storage, self.batch.parts(), last)?;
+        if self.timed_at.is_none_or(|at| at.elapsed() >= TIME_EVERY) {
+            self.extra += self.time(shared, &mut segments, last)?;
+        }
         shared.disk_bytes.store(segments.bytes(), Ordering::Relaxed);
         drop(segments);
         self.written = last;
@@ -284,8 +294,8 @@ impl Writer {
             (false, true) => [0; 3],
             (false, false) => return Ok(()),
         };
-        // What is promised already; a mark may follow the batch.
-        let promised = self.batch.len() as u64 + room + frame::FRAME_BYTES as u64;
+        // What is promised already; marks may follow the batch.
+        let promised = (self.batch.len() + MARKS_BYTES) as u64 + room;
         let mut segments = shared.segments.lock();
         let (mut more, mut failure) = (0, None);
         for try_more in tries {
@@ -365,17 +375,29 @@ impl Writer {
             .map_err(|error| Failure::new(format!("replacing {}/{TIP}", storage.place()), &error))
     }
 
+    /// Says in the log, if there is an archive, that the commits up to `last` were there by now. Returns the bytes that took.
+    fn time(&mut self, shared: &Shared, segments: &mut Segments, last: Ts) -> Result<u64, Failure> {
+        if shared.options.archive.is_none() {
+            return Ok(0);
+        }
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let time = frame::time_mark(shared.seed, last, since_1970.as_micros() as u64);
+        segments.append(&*shared.storage, [&time[..]], last)?;
+        self.timed_at = Some(Instant::now());
+        Ok(time.len() as u64)
+    }
+
     /// Says in the log that all of it is durable, unless it does. Without this, damage to the last commits before a pause
     /// would look like the torn end of a crash. The mark itself need not be durable.
-    fn mark(&mut self, shared: &Shared) -> Result<(), Failure> {
+    pub(super) fn mark(&mut self, shared: &Shared) -> Result<(), Failure> {
         let mut segments = shared.segments.lock();
         if self.marked == self.written || !self.is_synced(shared) || !segments.has_active() {
             return Ok(());
         }
         let mark = frame::mark(shared.seed, self.written, self.written);
         segments.append(&*shared.storage, [&mark[..]], self.written)?;
+        self.extra += mark.len() as u64 + self.time(shared, &mut segments, self.written)?;
         shared.disk_bytes.store(segments.bytes(), Ordering::Relaxed);
-        self.extra += mark.len() as u64;
         self.marked = self.written;
         Ok(())
     }

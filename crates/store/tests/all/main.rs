@@ -2,6 +2,7 @@
 //!
 //! Three programs stand beside this one, and each says why: `examples`, `limits` (an allocator) and `workers` (CTX points).
 
+mod archive;
 mod backup;
 mod by_key;
 mod checker;
