@@ -80,6 +80,7 @@ impl Store {
             storage: to,
             store_id: inner.store_id,
             threads: inner.options.writing_threads(),
+            busy: inner.clients_commit(),
         };
         // What others are told is there must not be lost here by a crash.
         let flush = || Ok(inner.log.flush().map(drop)?);

@@ -3,11 +3,11 @@
 //! What it is not: what a checkpoint writes is in [`crate::image`].
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::checkpoint::CheckpointMap;
+use crate::checkpoint::{Busy, CheckpointMap};
 use crate::counts::CheckpointDone;
 use crate::error::{Result, StoreError};
 use crate::image::{self, Target};
@@ -16,6 +16,8 @@ use crate::store::StoreInner;
 
 /// How often the log's length is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Clients are taken to go on committing for so long after a commit.
+const BUSY_FOR: Duration = Duration::from_millis(10);
 /// How many looks pass before a checkpoint that failed is tried again.
 const LOOKS_AFTER_FAILURE: u32 = 10;
 
@@ -80,6 +82,7 @@ impl StoreInner {
             storage: &home.storage,
             store_id: self.store_id,
             threads: self.options.writing_threads(),
+            busy: self.clients_commit(),
         };
         // The log must not be shorter than the checkpoint.
         let flush = || Ok(self.log.flush().map(drop)?);
@@ -93,6 +96,23 @@ impl StoreInner {
                 source,
             })?;
         Ok(Some(done))
+    }
+
+    /// Whether clients have committed in the last moments, so that the disk is to be left to them; not where the log has little room left,
+    /// and waits for the checkpoint.
+    pub(crate) fn clients_commit(self: &Arc<Self>) -> Busy {
+        let store = Arc::clone(self);
+        let seen = Mutex::new((self.log.last(), Instant::now()));
+        Arc::new(move || {
+            let last = store.log.last();
+            let mut seen = seen.lock();
+            if seen.0 < last {
+                *seen = (last, Instant::now());
+            }
+            let limit = store.options.log_bytes_max;
+            let is_urgent = limit > 0 && store.log.bytes() > limit / 4 * 3;
+            seen.1.elapsed() < BUSY_FOR && !is_urgent && !store.is_closed()
+        })
     }
 
     /// Makes a checkpoint whenever the log has grown enough, until the store is closed.

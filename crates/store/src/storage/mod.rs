@@ -56,6 +56,10 @@ pub trait StorageFile: Send + Sync {
     /// would; a second call proves nothing.
     fn sync(&self) -> io::Result<()>;
 
+    /// Has the disk write `length` bytes from `offset` on, and waits for that: so that a sync later has little to do. It makes nothing
+    /// durable. After an error, as after one of a sync, nobody knows what was written.
+    fn write_out(&self, offset: u64, length: u64) -> io::Result<()>;
+
     /// Reads from `offset` (bytes) on; returns how many bytes were read, 0 at the end of the file.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
 
