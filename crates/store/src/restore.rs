@@ -167,7 +167,11 @@ impl Chain<'_> {
             }
             let after = files.iter().find(|(_, name)| *name > segment.name);
             if let Some((first, name)) = after.filter(|(first, _)| *first > last.next()) {
-                return Err(self.missing(last.next(), &format!("/{}", segment_name(last.next())), &format!("the next is {name}, from commit {first} on")));
+                return Err(self.missing(
+                    last.next(),
+                    &format!("/{}", segment_name(last.next())),
+                    &format!("the next is {name}, from commit {first} on"),
+                ));
             }
         }
         match reader.damage() {
@@ -192,8 +196,13 @@ impl Chain<'_> {
         match until {
             Until::Newest => self.segments(|_| Ok(true)),
             Until::Ts(ts) => {
-                let last = self.segments(|segment| Ok(segment.blocks.last().is_some_and(|(last, _)| *last < ts)))?;
-                if last >= ts { Ok(ts) } else { Err(self.ends_at(last)) }
+                let last =
+                    self.segments(|segment| Ok(segment.blocks.last().is_some_and(|(last, _)| *last < ts)))?;
+                if last >= ts {
+                    Ok(ts)
+                } else {
+                    Err(self.ends_at(last))
+                }
             }
             Until::Time(time) => self.end_at(time, backup),
         }
@@ -215,13 +224,15 @@ impl Chain<'_> {
         match (end, later) {
             (_, None) => Err(self.ends_at(last)),
             // Whether the backup's commit was there then is not known.
-            (end, Some(_)) => end.filter(|end| *end >= self.from).ok_or_else(|| StoreError::Archive {
-                file: backup.to_owned(),
-                what: format!(
-                    "the backup, made at commit {}, is later than that time; take an earlier one",
-                    self.from
-                ),
-            }),
+            (end, Some(_)) => end
+                .filter(|end| *end >= self.from)
+                .ok_or_else(|| StoreError::Archive {
+                    file: backup.to_owned(),
+                    what: format!(
+                        "the backup, made at commit {}, is later than that time; take an earlier one",
+                        self.from
+                    ),
+                }),
         }
     }
 
@@ -234,13 +245,19 @@ impl Chain<'_> {
     fn check_beginning(&self) -> Result<()> {
         match self.files()?.first() {
             Some((first, _)) if *first <= self.from.next() => Ok(()),
-            Some((first, name)) => Err(self.missing(self.from.next(), "", &format!("the first file is {name}, from commit {first} on"))),
+            Some((first, name)) => Err(self.missing(
+                self.from.next(),
+                "",
+                &format!("the first file is {name}, from commit {first} on"),
+            )),
             None => Err(self.missing(self.from.next(), "", "the archive is empty")),
         }
     }
 
     fn ends_at(&self, last: Ts) -> StoreError {
-        let what = format!("the archive ends with commit {last}, before that; have the store archive its log, or restore to the newest");
+        let what = format!(
+            "the archive ends with commit {last}, before that; have the store archive its log, or restore to the newest"
+        );
         StoreError::Archive {
             file: format!("{}/{}", self.archive.storage.place(), segment_name(last.next())),
             what: format!("there is no such file: {what}"),

@@ -160,7 +160,14 @@ impl Store {
         options.check()?;
         let memory = Arc::new(Memory::new(options.memory_max));
         let log = Log::memory(Ts::ZERO);
-        Ok(Store::new(options, None, new_id(), log, Content::default(), memory))
+        Ok(Store::new(
+            options,
+            None,
+            new_id(),
+            log,
+            Content::default(),
+            memory,
+        ))
     }
 
     /// A store without a folder that goes on behind what it has read.
@@ -170,7 +177,14 @@ impl Store {
         content: Content,
         memory: Arc<Memory>,
     ) -> Store {
-        Store::new(options, None, read.store_id, Log::memory(read.ts), content, memory)
+        Store::new(
+            options,
+            None,
+            read.store_id,
+            Log::memory(read.ts),
+            content,
+            memory,
+        )
     }
 
     fn new(

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{FRAME_BYTES, MARKS_BYTES, Failure, LogError};
+use super::{FRAME_BYTES, Failure, LogError, MARKS_BYTES};
 use crate::park::Park;
 use crate::ts::Ts;
 

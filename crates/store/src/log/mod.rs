@@ -55,8 +55,8 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
-use self::buffer::{Buffer, Refusal};
 use self::archive::Archiving;
+use self::buffer::{Buffer, Refusal};
 use self::frame::{FRAME_BYTES, MARKS_BYTES};
 use self::segments::Segments;
 use self::shared::{Line, Shared};
@@ -358,7 +358,9 @@ impl Log {
         // So that a time tells of them.
         let marked = shared.writer.lock().mark(shared);
         marked.map_err(LogError::Storage)?;
-        shared.archive(true).map_err(|error| failed("archive the log", error))?;
+        shared
+            .archive(true)
+            .map_err(|error| failed("archive the log", error))?;
         Ok(last)
     }
 

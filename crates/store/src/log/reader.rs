@@ -355,7 +355,10 @@ impl LogReader {
         let sums = Sums::new(bytes);
         let mut offset = HEAD_BYTES;
         // Zeros are written ahead of frames; none stands in the last of them that are none.
-        let blank = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let blank = bytes
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .map_or(0, |last| last + 1);
         while offset < bytes.len() {
             let expect = self.expect;
             match frame::frame_at(&sums, offset, self.seed, expect.saturating_sub(1), expect) {

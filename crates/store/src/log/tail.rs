@@ -205,7 +205,9 @@ impl LogTail {
     fn read_on(&mut self, at: &mut At) -> Result<(), LogError> {
         let mut wanted = LOOK_BYTES;
         loop {
-            let bytes = at.bytes(wanted).map_err(|error| self.failure("read", &at.name, &error))?;
+            let bytes = at
+                .bytes(wanted)
+                .map_err(|error| self.failure("read", &at.name, &error))?;
             let end = self.take_frames(at, &bytes);
             at.offset += end as u64;
             let rest = &bytes[end..];

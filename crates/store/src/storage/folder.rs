@@ -261,7 +261,8 @@ fn allocate(file: &File, length: u64) -> io::Result<bool> {
 #[cfg(target_os = "linux")]
 fn write_out(file: &File, offset: u64, length: u64) -> io::Result<()> {
     use std::os::fd::AsRawFd;
-    let number = |number| libc::off64_t::try_from(number).map_err(|_| io::Error::from(ErrorKind::FileTooLarge));
+    let number =
+        |number| libc::off64_t::try_from(number).map_err(|_| io::Error::from(ErrorKind::FileTooLarge));
     let (offset, length) = (number(offset)?, number(length)?);
     let flags =
         libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
@@ -334,6 +335,11 @@ mod tests {
         file.truncate(5).unwrap();
         file.append(b"!").unwrap();
         assert_eq!(super::super::read_all(&*file).unwrap(), b"hello!");
+        file.write_at(1, b"a").unwrap();
+        file.write_at(7, b"?").unwrap();
+        file.write_out(0, 8).unwrap();
+        assert_eq!(super::super::read_all(&*file).unwrap(), b"hallo!\0?");
+        file.truncate(6).unwrap();
         assert_eq!(file.read_at(6, &mut word).unwrap(), 0);
         folder.remove("b").unwrap();
         assert!(folder.names().unwrap().is_empty());

@@ -6,7 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use corun_store::storage::{Storage, Twin};
 use corun_store::{
-    Archive, Durability, Follower, Options, Store, StoreError, Table, TableDef, Ts, Type, Until, restore_to_on,
+    Archive, Durability, Follower, Options, Store, StoreError, Table, TableDef, Ts, Type, Until,
+    restore_to_on,
 };
 
 use crate::crash_twin::random::Random;
@@ -156,11 +157,18 @@ fn every_commit_behind_a_backup_can_be_restored_whatever_crashed() {
                 }
                 restores += 1;
                 let found = restored(backup, &archive, Until::Ts(*ts));
-                let found = found.unwrap_or_else(|error| panic!("seed {seed}, backup {from} to {ts}: {error}"));
-                assert!(found == (*ts, known.clone()), "seed {seed}, backup {from} to {ts}");
+                let found =
+                    found.unwrap_or_else(|error| panic!("seed {seed}, backup {from} to {ts}: {error}"));
+                assert!(
+                    found == (*ts, known.clone()),
+                    "seed {seed}, backup {from} to {ts}"
+                );
             }
             let newest = restored(backup, &archive, Until::Newest).unwrap();
-            assert!(newest == (last, known[&last].clone()), "seed {seed}, backup {from}");
+            assert!(
+                newest == (last, known[&last].clone()),
+                "seed {seed}, backup {from}"
+            );
         }
         store.close().unwrap();
     }
@@ -201,7 +209,11 @@ fn what_is_missing_swapped_or_damaged_in_an_archive_is_named() {
         // Without its last file it ends earlier.
         let said = archive_error(restored(&copy, &without, Until::Ts(last)));
         // What the first was called nobody knows.
-        let named = if at == 0 { "the file with commit 2 is missing" } else { name };
+        let named = if at == 0 {
+            "the file with commit 2 is missing"
+        } else {
+            name
+        };
         assert!(said.contains(named), "{name}: {said}");
         // What comes before it can be restored.
         let first: u64 = name[4..24].parse().unwrap();
@@ -277,7 +289,10 @@ fn an_archive_is_of_one_history() {
     alone.close().unwrap();
     let alone = open(&earlier, &archive).unwrap();
     let said = alone.archive_log().unwrap_err().to_string();
-    assert!(said.contains("another history") && said.contains("log-"), "{said}");
+    assert!(
+        said.contains("another history") && said.contains("log-"),
+        "{said}"
+    );
     alone.close().unwrap();
     // Nor of two stores, nor of the folder itself.
     let disk = Twin::new(20);
@@ -331,5 +346,8 @@ fn a_backup_of_a_follower_can_be_brought_further() {
         Arc::new(corun_store::storage::Folder::open(place.path().join("copy")).unwrap());
     let target: Arc<dyn Storage> = Arc::new(Twin::new(32));
     let verified = restore_to_on(&copy, &kept, Until::Newest, &target).unwrap();
-    assert_eq!((verified.last, verified.tables[0].rows), (last, rows.len() as u64));
+    assert_eq!(
+        (verified.last, verified.tables[0].rows),
+        (last, rows.len() as u64)
+    );
 }

@@ -149,7 +149,10 @@ fn a_flip_in_the_newest_commit_looks_like_a_torn_end_until_the_log_was_closed_or
     let log = Log::start(Arc::new(disk.clone()), STORE, LogEnd::default(), idle).unwrap();
     append(&log, 5, true);
     let behind = (HEAD + 5 * FRAME) as usize;
-    while disk.bytes(&name(1)).unwrap()[behind..].iter().all(|byte| *byte == 0) {
+    while disk.bytes(&name(1)).unwrap()[behind..]
+        .iter()
+        .all(|byte| *byte == 0)
+    {
         std::thread::yield_now();
     }
     let disk = disk.kill();
@@ -311,7 +314,7 @@ fn foreign_files_newer_versions_and_other_stores_are_said() {
         bytes[12..16].copy_from_slice(&sum.to_le_bytes());
     });
     assert!(
-        said.contains("format version 9") && said.contains("1 at most"),
+        said.contains("format version 9") && said.contains("2 at most"),
         "{said}"
     );
     let said = refuse(&|bytes| bytes[8] = 9);
