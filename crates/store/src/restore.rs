@@ -116,7 +116,7 @@ pub fn restore_to_on(
     for file in &manifest.files {
         copy_file(&**backup, &**target, &file.name).map_err(|source| failed("copy files into", source))?;
     }
-    chain.segments(|segment| {
+    let copy = |segment: &Segment| {
         let Some((_, last)) = segment.blocks.iter().rfind(|(ts, _)| *ts <= until) else {
             return Ok(false);
         };
@@ -127,7 +127,10 @@ pub fn restore_to_on(
         };
         write().map_err(|source| failed("copy the archive into", source))?;
         Ok(segment.blocks.last().is_some_and(|(ts, _)| *ts < until))
-    })?;
+    };
+    if until > chain.from {
+        chain.segments(copy)?;
+    }
     target.sync_names().map_err(|source| failed("sync", source))?;
     manifest.put_in_force(&**target)?;
     drop(owners);

@@ -180,8 +180,9 @@ impl Shared {
                 None => archive.last(self.store_id).map_err(io::Error::other)?,
             };
             let file = self.storage.open(name)?;
-            // The marks behind its last commit, too: what the archive has can never be lost here.
+            // What the archive has can never be lost here: neither marks nor commits that nobody waits for, nor the file's name.
             file.sync()?;
+            self.storage.sync_names()?;
             archive.keep(segment, &*file, last)?;
             *newest = Some(last.max(segment.last));
             Ok(())

@@ -124,7 +124,7 @@ impl Log {
         put.map_err(|error| {
             LogError::Storage(Failure::new(format!("replace {}/{TIP}", storage.place()), &error))
         })?;
-        let segments = Segments::new(end.segments, options.archive.is_some());
+        let segments = Segments::new(end.segments, &options);
         let bytes = segments.bytes();
         let shared = Arc::new(Shared {
             storage,

@@ -23,7 +23,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::tip::Tip;
-use super::{Failure, Storage, StorageFile, TIP, frame};
+use super::{Failure, LogOptions, Storage, StorageFile, TIP, frame};
 use crate::storage::remove_if_there;
 use crate::ts::Ts;
 
@@ -43,6 +43,8 @@ pub(super) struct Segments {
     tip: Option<Arc<dyn StorageFile>>,
     /// There is an archive: what it does not have yet stays.
     has_archive: bool,
+    /// What a segment has before the next one is made.
+    segment_bytes: u64,
 }
 
 /// A segment that gets no block any more.
@@ -86,12 +88,14 @@ pub(super) struct ToSync {
 }
 
 impl Active {
-    /// Writes zeros behind what was written, unless there are some, as far as there is room.
-    fn fill(&mut self) {
+    /// Writes zeros behind what was written, unless there are some, as far as there is room and the segment will go.
+    fn fill(&mut self, segment_bytes: u64) {
         if self.bytes < self.filled {
             return;
         }
-        let until = self.reserved.min(self.bytes + FILL_BYTES as u64);
+        let until = (self.bytes + FILL_BYTES as u64)
+            .min(self.reserved)
+            .min(segment_bytes);
         let zeros = until.saturating_sub(self.bytes) as usize;
         // If that fails, syncs take longer.
         let _ = self.file.write_at(self.bytes, &ZEROS[..zeros]);
@@ -100,12 +104,13 @@ impl Active {
 }
 
 impl Segments {
-    pub(super) fn new(closed: Vec<Closed>, has_archive: bool) -> Segments {
+    pub(super) fn new(closed: Vec<Closed>, options: &LogOptions) -> Segments {
         Segments {
             closed: closed.into(),
             active: None,
             tip: None,
-            has_archive,
+            has_archive: options.archive.is_some(),
+            segment_bytes: options.segment_bytes,
         }
     }
 
@@ -214,7 +219,7 @@ impl Segments {
             active.bytes += part.len() as u64;
         }
         active.last = last;
-        active.fill();
+        active.fill(self.segment_bytes);
         Ok(())
     }
 
@@ -261,10 +266,10 @@ impl Segments {
         Some(so_far).filter(Closed::has_block)
     }
 
-    pub(super) fn is_full(&self, segment_bytes: u64) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.active
             .as_ref()
-            .is_some_and(|active| active.bytes >= segment_bytes)
+            .is_some_and(|active| active.bytes >= self.segment_bytes)
     }
 
     /// Closes the active segment, which is synced, and gives back the room that it has left.

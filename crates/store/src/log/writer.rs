@@ -284,7 +284,7 @@ impl Writer {
     /// want more; and all of it in a new segment where the active one has its size. `wanted`: by all that wait, and by the first.
     fn make_room(&mut self, shared: &Shared, room: u64, wanted: (u64, u64)) -> Result<(), Failure> {
         let (most, first) = (wanted.0.saturating_sub(room), wanted.1.saturating_sub(room));
-        let change = shared.segments.lock().is_full(shared.options.segment_bytes);
+        let change = shared.segments.lock().is_full();
         if change {
             self.sync(shared)?;
         }

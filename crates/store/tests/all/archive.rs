@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use corun_store::storage::{Storage, Twin};
@@ -350,4 +351,48 @@ fn a_backup_of_a_follower_can_be_brought_further() {
         (verified.last, verified.tables[0].rows),
         (last, rows.len() as u64)
     );
+}
+
+#[test]
+fn what_an_archive_has_no_crash_takes_from_the_store() {
+    let mut with_more = 0;
+    for seed in 0..12 {
+        let mut random = Random::new(seed);
+        let (disk, archive) = (Twin::new(seed), Twin::new(100 + seed));
+        let store = open(&disk, &archive).unwrap();
+        store.create_table(definition()).unwrap();
+        let (copy, _) = backup(&store, 200 + seed);
+        disk.slow_sync(Duration::from_micros(random.below(300)));
+        let stop = AtomicBool::new(false);
+        let (disk, archive) = std::thread::scope(|scope| {
+            // It commits while the log is copied, and nobody waits for it.
+            let (store, stop) = (&store, &stop);
+            scope.spawn(move || {
+                let (mut rows, mut random) = (Rows::new(), Random::new(seed));
+                while !stop.load(Ordering::Relaxed) {
+                    change(store, &mut rows, &mut random, Durability::Asynchronous).unwrap();
+                }
+            });
+            for _ in 0..1 + random.below(20) {
+                match random.below(4) {
+                    0 => drop(store.checkpoint().unwrap()),
+                    _ => drop(store.archive_log().unwrap()),
+                }
+            }
+            // The archive first: the store goes on meanwhile.
+            let left = archive.crash(seed);
+            let crashed = disk.crash(seed);
+            stop.store(true, Ordering::Relaxed);
+            (crashed, left)
+        });
+        let store = open(&disk, &archive).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let last = store.stats().last;
+        with_more += u64::from(last.0 > 20);
+        assert_eq!(store.archive_log().unwrap(), last, "seed {seed}");
+        assert!(
+            restored(&copy, &archive, Until::Newest).unwrap() == (last, rows(&store)),
+            "seed {seed}"
+        );
+    }
+    assert!(with_more > 6, "{with_more}");
 }
