@@ -2,11 +2,13 @@
 //! `Store::backup` itself.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use clap::Args;
 use corun_cli::out;
-use corun_store::Verified;
+use corun_store::{Ts, Until, Verified};
 
 /// Arguments of `corun-sql backup`.
 #[derive(Debug, Args)]
@@ -29,7 +31,13 @@ pub struct BackupArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   corun-sql restore shop-2026-11-29 shop      a store again; the backup stays as it is
-  corun-sql sql --store shop -c 'select 1'")]
+  corun-sql sql --store shop -c 'select 1'
+  corun-sql restore shop-2026-11-29 shop --archive shop-log --until 2026-11-30T14:05:00Z
+                                              as it was at that time
+  corun-sql restore shop-2026-11-29 shop --archive shop-log --until 81734
+                                              with that commit as the last
+
+An archive is the folder that the program which has the store open names in Options::archive.")]
 pub struct RestoreArgs {
     /// The backup's folder.
     #[arg(value_name = "BACKUP")]
@@ -38,6 +46,27 @@ pub struct RestoreArgs {
     /// Where the store goes: a new folder, or an empty one.
     #[arg(value_name = "STORE")]
     to: PathBuf,
+
+    /// The archive of the store's log: what was committed after the backup.
+    #[arg(long, value_name = "DIR")]
+    archive: Option<PathBuf>,
+
+    /// The moment to go to: a time (UTC, unless it says otherwise) or the number of a commit; all that the archive has by default.
+    #[arg(long, value_name = "TIME|TS", requires = "archive", value_parser = until)]
+    until: Option<Until>,
+}
+
+/// The moment that a text says.
+fn until(text: &str) -> Result<Until, String> {
+    if let Ok(ts) = text.parse() {
+        return Ok(Until::Ts(Ts(ts)));
+    }
+    let time = string_to_timestamp_nanos(text)
+        .ok()
+        .and_then(|nanos| u64::try_from(nanos).ok())
+        .and_then(|nanos| UNIX_EPOCH.checked_add(Duration::from_nanos(nanos)));
+    time.map(Until::Time)
+        .ok_or_else(|| "neither the number of a commit nor a time like 2026-11-30T14:05:00Z".to_owned())
 }
 
 /// Arguments of `corun-sql verify`.
@@ -63,9 +92,15 @@ pub fn backup(args: &BackupArgs) -> Result<()> {
 /// Runs `corun-sql restore`.
 ///
 /// # Errors
-/// As [`backup`].
+/// As [`backup`]; an archive that has a hole, is damaged, or does not reach that far.
 pub fn restore(args: &RestoreArgs) -> Result<()> {
-    copy(&args.backup, &args.to, "restore")
+    let Some(archive) = &args.archive else {
+        return copy(&args.backup, &args.to, "restore");
+    };
+    let until = args.until.unwrap_or(Until::Newest);
+    let verified = corun_store::restore_to(&args.backup, archive, until, &args.to)
+        .with_context(|| format!("cannot restore {}", args.backup.display()))?;
+    print(&args.to, &verified)
 }
 
 fn copy(from: &Path, to: &Path, what: &str) -> Result<()> {

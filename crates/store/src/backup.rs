@@ -24,7 +24,7 @@ use crate::options::Options;
 use crate::recovery;
 use crate::snapshot::Snapshot;
 use crate::storage::{Folder, Storage};
-use crate::store::{Store, new_id, own};
+use crate::store::{Store, own};
 use crate::table::Table;
 use crate::ts::Ts;
 
@@ -78,8 +78,9 @@ impl Store {
         let snapshot = Snapshot::new(inner, Log::last)?;
         let target = Target {
             storage: to,
-            store_id: inner.home.as_ref().map_or_else(new_id, |home| home.store_id),
+            store_id: inner.store_id,
             threads: inner.options.writing_threads(),
+            busy: inner.clients_commit(),
         };
         // What others are told is there must not be lost here by a crash.
         let flush = || Ok(inner.log.flush().map(drop)?);
@@ -185,7 +186,7 @@ fn restore_on(from: &Arc<dyn Storage>, to: &Arc<dyn Storage>) -> Result<()> {
 /// Bytes that are copied at a time.
 const COPIED: usize = 1 << 20;
 
-fn copy_file(from: &dyn Storage, to: &dyn Storage, name: &str) -> std::io::Result<()> {
+pub(crate) fn copy_file(from: &dyn Storage, to: &dyn Storage, name: &str) -> std::io::Result<()> {
     let (from, to) = (from.open(name)?, to.create(name)?);
     let (mut at, mut bytes) = (0, vec![0; COPIED]);
     loop {
@@ -201,7 +202,7 @@ fn copy_file(from: &dyn Storage, to: &dyn Storage, name: &str) -> std::io::Resul
     }
 }
 
-fn must_be_fresh(storage: &Arc<dyn Storage>) -> Result<()> {
+pub(crate) fn must_be_fresh(storage: &Arc<dyn Storage>) -> Result<()> {
     match Manifest::read(&**storage)? {
         None => Ok(()),
         Some(_) => Err(StoreError::Exists {
@@ -211,7 +212,7 @@ fn must_be_fresh(storage: &Arc<dyn Storage>) -> Result<()> {
     }
 }
 
-fn folder(path: &Path) -> Result<Arc<dyn Storage>> {
+pub(crate) fn folder(path: &Path) -> Result<Arc<dyn Storage>> {
     let folder = Folder::open(path).map_err(|source| StoreError::Storage {
         what: "open",
         place: path.display().to_string(),

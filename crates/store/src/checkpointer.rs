@@ -3,11 +3,11 @@
 //! What it is not: what a checkpoint writes is in [`crate::image`].
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::checkpoint::CheckpointMap;
+use crate::checkpoint::{Busy, CheckpointMap};
 use crate::counts::CheckpointDone;
 use crate::error::{Result, StoreError};
 use crate::image::{self, Target};
@@ -16,6 +16,8 @@ use crate::store::StoreInner;
 
 /// How often the log's length is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Clients are taken to go on committing for so long after a commit.
+const BUSY_FOR: Duration = Duration::from_millis(10);
 /// How many looks pass before a checkpoint that failed is tried again.
 const LOOKS_AFTER_FAILURE: u32 = 10;
 
@@ -78,8 +80,9 @@ impl StoreInner {
         let mut map = self.checkpointer.map.lock().clone();
         let target = Target {
             storage: &home.storage,
-            store_id: home.store_id,
+            store_id: self.store_id,
             threads: self.options.writing_threads(),
+            busy: self.clients_commit(),
         };
         // The log must not be shorter than the checkpoint.
         let flush = || Ok(self.log.flush().map(drop)?);
@@ -95,6 +98,23 @@ impl StoreInner {
         Ok(Some(done))
     }
 
+    /// Whether clients have committed in the last moments, so that the disk is to be left to them; not where the log has little room left,
+    /// and waits for the checkpoint.
+    pub(crate) fn clients_commit(self: &Arc<Self>) -> Busy {
+        let store = Arc::clone(self);
+        let seen = Mutex::new((self.log.last(), Instant::now()));
+        Arc::new(move || {
+            let last = store.log.last();
+            let mut seen = seen.lock();
+            if seen.0 < last {
+                *seen = (last, Instant::now());
+            }
+            let limit = store.options.log_bytes_max;
+            let is_urgent = limit > 0 && store.log.bytes() > limit / 4 * 3;
+            seen.1.elapsed() < BUSY_FOR && !is_urgent && !store.is_closed()
+        })
+    }
+
     /// Makes a checkpoint whenever the log has grown enough, until the store is closed.
     pub(crate) fn keep_checkpoints(self: &Arc<Self>) {
         let least = self.options.checkpoint_log_bytes;
@@ -104,7 +124,13 @@ impl StoreInner {
             limit => limit / 2,
         };
         let (mut base, mut rest) = (0, 0);
+        let mut archive_failed = false;
         while self.checkpointer.wait() {
+            let archived = self.log.archive_closed();
+            if archived.is_err() || archive_failed {
+                archive_failed = archived.is_err();
+                *self.checkpointer.failed.lock() = archived.err().map(|error| error.to_string());
+            }
             let bytes = self.log.bytes();
             let every = log_bytes_between(least, self.memory.rows());
             if least == 0 || bytes <= base || bytes < (base + every).min(half) {

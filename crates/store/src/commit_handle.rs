@@ -20,7 +20,7 @@ use crate::ts::Ts;
 
 /// A commit that is visible and may not be on disk yet. From [`crate::Transaction::commit_async`].
 ///
-/// It is a [`Future`] of the commit's timestamp, for any executor: the log's thread wakes its task when the commit is on disk.
+/// It is a [`Future`] of the commit's timestamp, for any executor: whoever brings the commit to the disk wakes its task.
 ///
 /// # Errors
 /// Of waiting and of the future: the disk failed. The changes are visible, but a restart may find them missing.
@@ -29,11 +29,11 @@ pub struct CommitHandle {
     ts: Ts,
     /// What must be durable.
     newest: Ts,
-    /// Once the log's thread knows whom to wake.
+    /// Once the log knows whom to wake.
     task: Option<Arc<Task>>,
 }
 
-/// Who polls the future; it has the log's thread wake it as if it were a parked client.
+/// Who polls the future; it has the log wake it as if it were a parked client.
 struct Task(Mutex<Waker>);
 
 impl Park for Task {

@@ -80,6 +80,14 @@ pub enum StoreError {
         /// What is wrong.
         what: String,
     },
+    /// An archive does not have what is asked of it.
+    #[error("{file}: {what}")]
+    Archive {
+        /// The archive's folder, or a file of it.
+        file: String,
+        /// What is wrong, and what to do.
+        what: String,
+    },
     /// The memory limit is reached.
     #[error(
         "the store is at its memory limit of {limit} bytes ({used} in use); delete rows, end old snapshots or raise memory_max"

@@ -230,6 +230,7 @@ struct Replay {
     store: Store,
     session: Session,
     tail: LogTail,
+    storage: Arc<dyn Storage>,
     place: String,
 }
 
@@ -246,18 +247,25 @@ impl Replay {
         let manifest = Manifest::read(&**storage)?.ok_or_else(none)?;
         let memory = Arc::new(Memory::new(options.memory_max));
         let content = recovery::read_checkpoint(storage, &manifest, &options, &memory)?;
-        let store = Store::in_memory_of(options, manifest.ts, content, memory);
+        let store = Store::in_memory_of(options, &manifest, content, memory);
         Ok(Replay {
             session: store.session_here()?,
             tail: LogTail::new(Arc::clone(storage), manifest.store_id, manifest.ts),
             store,
+            storage: Arc::clone(storage),
             place,
         })
     }
 
     /// Applies what the log has more.
     fn go_on(&mut self, shared: &Shared) -> Result<()> {
-        let look = self.tail.look()?;
+        let mut look = self.tail.look()?;
+        let mut checkpoint = Ts::ZERO;
+        if look == Look::NoLog {
+            checkpoint = Manifest::read(&*self.storage)?.map_or(Ts::ZERO, |manifest| manifest.ts);
+            // What was written just before the last segment was removed; the file is still open here.
+            look = self.tail.look()?;
+        }
         shared.progress.lock().lag.durable = self.tail.durable();
         while let Some((ts, block)) = self.tail.next() {
             self.apply(ts, &block)?;
@@ -270,8 +278,8 @@ impl Replay {
         shared.progress.lock().lag.applied = self.store.inner.log.last();
         shared.changed.notify_all();
         match look {
-            Look::End => Ok(()),
-            Look::Gone => Err(StoreError::NotFollowing {
+            Look::End | Look::NoLog if checkpoint <= self.store.inner.log.last() => Ok(()),
+            _ => Err(StoreError::NotFollowing {
                 why: format!(
                     "a checkpoint removed log of {} that the follower had not read; open it again",
                     self.place

@@ -17,7 +17,7 @@ use corun_exec::workers::{ScopedThreads, Workers};
 use parking_lot::Mutex;
 
 use crate::changed::{RANGE_ROWS, range_of, rows_of};
-use crate::checkpoint::{CheckpointMap, CheckpointWriter, ChunkName, Need, Role};
+use crate::checkpoint::{Busy, CheckpointMap, CheckpointWriter, ChunkName, Need, Role};
 use crate::codec::{Reader, put_bytes, put_number, put_table, read_table};
 use crate::counts::CheckpointDone;
 use crate::error::Result;
@@ -42,6 +42,7 @@ pub(crate) struct Target<'a> {
     pub(crate) storage: &'a Arc<dyn Storage>,
     pub(crate) store_id: u64,
     pub(crate) threads: usize,
+    pub(crate) busy: Busy,
 }
 
 /// A range that is to be written.
@@ -75,6 +76,7 @@ pub(crate) fn write(
     let jobs = jobs(catalog, map);
     let storage = Arc::clone(target.storage);
     let writer = CheckpointWriter::begin(storage, target.store_id, snapshot.ts(), &head, map.files())?;
+    let writer = writer.beside(Arc::clone(&target.busy));
     let (rows, first_error, written) = (AtomicU64::new(0), Mutex::new(None), Mutex::new(Vec::new()));
     ScopedThreads(target.threads).run(jobs.len(), &|number| {
         if first_error.lock().is_some() {

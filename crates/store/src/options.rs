@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::error::{Result, StoreError};
 pub use crate::log::OnDamage;
-use crate::log::PAYLOAD_MAX;
+use crate::log::{Archive, PAYLOAD_MAX};
 
 /// What a commit waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +71,9 @@ pub struct Options {
     pub on_damage: OnDamage,
     /// Threads that read checkpoint and log when the store is opened; 0 for one for each CPU the process may use.
     pub recovery_threads: usize,
+    /// Keeps the log that checkpoints remove, so that [`crate::restore_to`] can bring a backup to any later moment. Log that it cannot take
+    /// stays in the store's folder, up to [`Options::log_bytes_max`].
+    pub archive: Option<Archive>,
     /// Hears how far opening has come.
     pub on_progress: Option<OnProgress>,
 }
@@ -93,6 +96,7 @@ impl Default for Options {
             snapshots_max: 256,
             on_damage: OnDamage::Refuse,
             recovery_threads: 0,
+            archive: None,
             on_progress: None,
         }
     }

@@ -22,7 +22,7 @@ use crate::error::{Result, StoreError};
 use crate::garbage::Orphans;
 use crate::horizon::Horizon;
 use crate::lock::{LockOptions, Locks};
-use crate::log::{Damage, Log, LogOptions};
+use crate::log::{Archive, Damage, Log, LogOptions};
 use crate::memory::Memory;
 use crate::options::Options;
 use crate::park::{self, Park};
@@ -48,9 +48,8 @@ pub(crate) struct Catalog {
 /// Where a store is kept.
 pub(crate) struct Home {
     pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) store_id: u64,
-    /// Keeps other owners away until the store is closed.
-    owner: Mutex<Option<Box<dyn Send + Sync>>>,
+    /// Keep other owners away, from the archive too, until the store is closed.
+    owners: Mutex<Vec<Box<dyn Send + Sync>>>,
 }
 
 /// What the handles of a store share.
@@ -58,6 +57,8 @@ pub(crate) struct StoreInner {
     // Fixed.
     pub(crate) options: Options,
     pub(crate) home: Option<Home>,
+    /// Tells its files from those of other stores. A follower has that of the store it follows.
+    pub(crate) store_id: u64,
     pub(crate) damage: Option<Damage>,
     pub(crate) recovered: Recovered,
     // Changing; each guards itself. Order: `defining` before `catalog`.
@@ -121,13 +122,17 @@ impl Store {
             options.check()?;
             // A folder of somebody else's stays as it is, without a lock's file.
             Manifest::read(&*storage)?;
-            let owner = own(&*storage)?;
+            let mut owners = vec![own(&*storage)?];
             let manifest = match Manifest::read(&*storage)? {
                 Some(manifest) => manifest,
                 None => Manifest::create(&*storage, new_id())?,
             };
             let memory = Arc::new(Memory::new(options.memory_max));
             let (content, end) = recovery::read(&storage, &manifest, &options, &memory)?;
+            if let Some(archive) = &options.archive {
+                owners.push(own(&*archive.storage)?);
+                check_archive(archive, manifest.store_id, end.last())?;
+            }
             let log_options = LogOptions {
                 flush_every: options.flush_every,
                 bytes_max: options.log_bytes_max,
@@ -137,14 +142,14 @@ impl Store {
                 },
                 // While a sync takes its time, asynchronous commits go on into the buffer.
                 buffer_bytes: 32 << 20,
+                archive: options.archive.clone(),
             };
             let log = Log::start(Arc::clone(&storage), manifest.store_id, end, log_options)?;
             let home = Home {
                 storage,
-                store_id: manifest.store_id,
-                owner: Mutex::new(Some(owner)),
+                owners: Mutex::new(owners),
             };
-            let store = Store::new(options, Some(home), log, content, memory);
+            let store = Store::new(options, Some(home), manifest.store_id, log, content, memory);
             store.start_checkpointer()?;
             Ok(store)
         })
@@ -158,15 +163,41 @@ impl Store {
         options.check()?;
         let memory = Arc::new(Memory::new(options.memory_max));
         let log = Log::memory(Ts::ZERO);
-        Ok(Store::new(options, None, log, Content::default(), memory))
+        Ok(Store::new(
+            options,
+            None,
+            new_id(),
+            log,
+            Content::default(),
+            memory,
+        ))
     }
 
-    /// A store without a folder that goes on behind the commit `last`.
-    pub(crate) fn in_memory_of(options: Options, last: Ts, content: Content, memory: Arc<Memory>) -> Store {
-        Store::new(options, None, Log::memory(last), content, memory)
+    /// A store without a folder that goes on behind what it has read.
+    pub(crate) fn in_memory_of(
+        options: Options,
+        read: &Manifest,
+        content: Content,
+        memory: Arc<Memory>,
+    ) -> Store {
+        Store::new(
+            options,
+            None,
+            read.store_id,
+            Log::memory(read.ts),
+            content,
+            memory,
+        )
     }
 
-    fn new(options: Options, home: Option<Home>, log: Log, content: Content, memory: Arc<Memory>) -> Store {
+    fn new(
+        options: Options,
+        home: Option<Home>,
+        store_id: u64,
+        log: Log,
+        content: Content,
+        memory: Arc<Memory>,
+    ) -> Store {
         let locks = Locks::new(LockOptions {
             transactions_max: options.sessions_max,
             locks_max: options.locks_max,
@@ -176,6 +207,7 @@ impl Store {
         });
         let inner = Arc::new(StoreInner {
             home,
+            store_id,
             damage: content.damage,
             recovered: content.recovered,
             locks: Arc::new(locks),
@@ -309,6 +341,25 @@ impl Store {
         Ok(self.inner.log.flush()?)
     }
 
+    /// Makes everything committed so far durable and copies the log of it into [`Options::archive`], which otherwise gets a part of the log
+    /// once that is full (a quarter of [`Options::checkpoint_log_bytes`], 64 MiB at most). Returns the newest commit this covers: a backup
+    /// can be brought to it and to any before.
+    ///
+    /// # Errors
+    /// [`StoreError::Option`] without an archive; errors of the log; files that cannot be copied.
+    pub fn archive_log(&self) -> Result<Ts> {
+        if self.inner.options.archive.is_none() {
+            return Err(StoreError::Option {
+                name: "archive",
+                why: "the store has none; open it with one".to_owned(),
+            });
+        }
+        teams::blocking(|| {
+            self.inner.check_open()?;
+            Ok(self.inner.log.archive()?)
+        })
+    }
+
     /// Counts of now.
     pub fn stats(&self) -> Stats {
         let inner = &self.inner;
@@ -363,9 +414,11 @@ impl Closer {
             let _ = thread.join();
         }
         let closed = self.inner.log.close();
+        // What it does not take now it gets when the store is open again.
+        let _ = self.inner.log.archive_closed();
         if let Some(home) = &self.inner.home {
             // From now on somebody else may open the folder.
-            home.owner.lock().take();
+            home.owners.lock().clear();
         }
         Ok(closed?)
     }
@@ -405,6 +458,20 @@ impl StoreInner {
     /// Whether a table is this store's, be it in use or dropped.
     pub(crate) fn owns(&self, table: &Table) -> bool {
         Arc::ptr_eq(&self.memory, &table.0.memory)
+    }
+}
+
+/// Whether a store may go on with an archive.
+fn check_archive(archive: &Archive, store_id: u64, last: Ts) -> Result<()> {
+    match archive.last(store_id)? {
+        kept if kept <= last => Ok(()),
+        kept => Err(StoreError::Archive {
+            file: archive.storage.place(),
+            what: format!(
+                "the archive goes on to commit {kept}, and the store ends with commit {last}: it was restored to an earlier \
+                 moment, or lost commits, and has another history from here on; give it a new archive, and make a backup"
+            ),
+        }),
     }
 }
 

@@ -263,6 +263,25 @@ fn a_store_is_backed_up_verified_and_restored() {
         "cannot restore copy",
         "is damaged at byte",
     );
+    check_error(
+        &run(&["restore", "shop2", "shop3", "--archive", "nowhere"]),
+        1,
+        "cannot restore shop2",
+        "there is no such folder; name that of an archive",
+    );
+    let wrong = run(&[
+        "restore",
+        "shop2",
+        "shop3",
+        "--archive",
+        "copy",
+        "--until",
+        "noon",
+    ]);
+    assert!(
+        wrong.code == 2 && wrong.err.contains("neither the number of a commit"),
+        "{wrong:?}"
+    );
     assert!(!folder.path().join("shop3").exists(), "nothing was made");
 }
 

@@ -25,4 +25,5 @@ pub use self::error::CheckpointError;
 pub use self::manifest::{CheckpointFile, Manifest};
 pub(crate) use self::map::{CheckpointMap, Need};
 pub use self::reader::{CheckpointReader, Part};
+pub(crate) use self::writer::Busy;
 pub use self::writer::CheckpointWriter;

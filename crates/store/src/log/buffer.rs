@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{FRAME_BYTES, Failure, LogError};
+use super::{FRAME_BYTES, Failure, LogError, MARKS_BYTES};
 use crate::park::Park;
 use crate::ts::Ts;
 
@@ -208,10 +208,10 @@ impl Buffer {
     }
 }
 
-/// Bytes of the disk a payload takes at most: its frame, and a mark behind it.
+/// Bytes of the disk a payload takes at most: its frame, and marks behind it.
 #[inline]
 fn promise(payload: usize) -> u64 {
-    (2 * FRAME_BYTES + payload) as u64
+    (FRAME_BYTES + payload + MARKS_BYTES) as u64
 }
 
 impl Refusal {

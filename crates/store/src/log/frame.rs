@@ -5,6 +5,7 @@
 //!   head   magic 8 │ version 4 │ checksum 4 │ store id 8 │ first ts 8          (this layout stays in all versions)
 //!   frame  length 4 │ checksum 4 │ ts 8 │ durable 8 │ payload            (next frame follows at once; little endian)
 //!   mark   length 2^31 │ checksum 4 │ ts 8 │ durable 8                   (no block: says what is durable up to `ts`)
+//!   time   length 2^31 + 1 │ checksum 4 │ ts 8 │ time 8                  (no block: `ts` and all before it were committed before)
 //! ```
 //!
 //! A checksum covers all of a head or frame but itself and starts from the store's id, so that bytes of another store are
@@ -18,16 +19,22 @@ use super::sums::Sums;
 use crate::ts::Ts;
 
 pub(super) const MAGIC: [u8; 8] = *b"corunlog";
-pub(super) const VERSION: u32 = 1;
+/// The newest format, whose segments may have times; the one before has none. Files without a time are written in that.
+pub(super) const VERSION: u32 = 2;
+const WITHOUT_TIMES: u32 = 1;
 pub(super) const HEAD_BYTES: usize = 32;
 pub(super) const FRAME_BYTES: usize = 24;
 /// Stands in the length field of a mark.
 const MARK: u32 = 1 << 31;
+/// Stands in the length field of a time.
+const TIME: u32 = MARK + 1;
+/// Room that is kept for marks and times behind a block.
+pub(super) const MARKS_BYTES: usize = 3 * FRAME_BYTES;
 /// Largest payload of one frame, in bytes.
 pub(crate) const PAYLOAD_MAX: usize = MARK as usize - 1;
 
 /// The file of the segment whose first commit is `first`.
-pub(super) fn segment_name(first: Ts) -> String {
+pub(crate) fn segment_name(first: Ts) -> String {
     format!("log-{:020}.corun", first.0)
 }
 
@@ -79,6 +86,11 @@ pub(super) fn mark(seed: u32, ts: Ts, durable: Ts) -> [u8; FRAME_BYTES] {
     frame_head(payload_sum(seed, &[]), MARK, ts, durable)
 }
 
+/// Says that the commits up to `ts` were there at a time, in microseconds since 1970.
+pub(super) fn time_mark(seed: u32, ts: Ts, time: u64) -> [u8; FRAME_BYTES] {
+    frame_head(payload_sum(seed, &[]), TIME, ts, Ts(time))
+}
+
 fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
@@ -94,7 +106,10 @@ pub(super) struct Frame {
     pub(super) end: usize,
     pub(super) ts: Ts,
     pub(super) durable: Ts,
+    /// It has no block.
     pub(super) is_mark: bool,
+    /// What a time says.
+    pub(super) time: Option<u64>,
 }
 
 impl Frame {
@@ -117,11 +132,12 @@ pub(super) fn frame_at(sums: &Sums<'_>, offset: usize, seed: u32, from: u64, to:
     }
     // The cheap checks first: a search tries every offset.
     let (ts, durable) = (word(frame, 8), word(frame, 16));
-    if ts < from || ts > to || durable > ts {
+    let length = half(frame, 0);
+    let is_time = length == TIME;
+    if ts < from || ts > to || (durable > ts && !is_time) {
         return None;
     }
-    let length = half(frame, 0);
-    let is_mark = length == MARK;
+    let is_mark = length == MARK || is_time;
     let payload = if is_mark { 0 } else { length as usize };
     let end = FRAME_BYTES.checked_add(payload)?;
     if end > frame.len() {
@@ -136,9 +152,16 @@ pub(super) fn frame_at(sums: &Sums<'_>, offset: usize, seed: u32, from: u64, to:
         offset,
         end: offset + end,
         ts,
-        durable,
+        durable: if is_time { Ts::ZERO } else { durable },
         is_mark,
+        time: is_time.then_some(durable.0),
     })
+}
+
+/// The bytes that the frame of commit `ts` takes, if its head is what these bytes begin with.
+pub(super) fn length_of(bytes: &[u8], ts: Ts) -> Option<usize> {
+    let is_it = bytes.len() >= FRAME_BYTES && word(bytes, 8) == ts.0 && half(bytes, 0) < MARK;
+    is_it.then(|| FRAME_BYTES + half(bytes, 0) as usize)
 }
 
 /// The first whole frame at or after `offset` with a timestamp of at least `from`. `before`: bytes of log that may have held
@@ -152,15 +175,20 @@ pub(super) fn search(sums: &Sums<'_>, offset: usize, seed: u32, from: u64, befor
 }
 
 /// The head of a segment.
-pub(super) fn segment_head(store_id: u64, first: Ts) -> [u8; HEAD_BYTES] {
-    head_of(MAGIC, store_id, first)
+pub(super) fn segment_head(store_id: u64, first: Ts, has_times: bool) -> [u8; HEAD_BYTES] {
+    let version = if has_times { VERSION } else { WITHOUT_TIMES };
+    head_in(version, MAGIC, store_id, first)
 }
 
-/// The head of a file of the log's that begins with these bytes.
+/// The head of another file of the log's, which begins with these bytes.
 pub(super) fn head_of(magic: [u8; 8], store_id: u64, first: Ts) -> [u8; HEAD_BYTES] {
+    head_in(WITHOUT_TIMES, magic, store_id, first)
+}
+
+fn head_in(version: u32, magic: [u8; 8], store_id: u64, first: Ts) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     head[..8].copy_from_slice(&magic);
-    head[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    head[8..12].copy_from_slice(&version.to_le_bytes());
     head[16..24].copy_from_slice(&store_id.to_le_bytes());
     head[24..].copy_from_slice(&first.0.to_le_bytes());
     let sum = head_sum(&head);
@@ -209,7 +237,7 @@ pub(super) fn read_head_of(magic: [u8; 8], bytes: &[u8]) -> Head {
         return Head::Broken;
     }
     match half(head, 8) {
-        VERSION => Head::Good {
+        WITHOUT_TIMES..=VERSION => Head::Good {
             store_id: word(head, 16),
             first: Ts(word(head, 24)),
         },
@@ -236,12 +264,17 @@ mod tests {
                 end: 34,
                 ts: Ts(3),
                 durable: Ts(2),
-                is_mark: false
+                is_mark: false,
+                time: None
             }
         );
         let behind = frame_at(&Sums::new(&bytes), 34, seed, 3, 3).unwrap();
         assert!(behind.is_mark && behind.end == bytes.len() && behind.durable == Ts(3));
         assert_eq!((frame.begins_at(), behind.begins_at()), (Ts(3), Ts(4)));
+        let time = time_mark(seed, Ts(3), u64::MAX / 3);
+        let time = frame_at(&Sums::new(&time), 0, seed, 3, 3).unwrap();
+        assert_eq!((time.begins_at(), time.durable), (Ts(4), Ts::ZERO));
+        assert_eq!(time.time, Some(u64::MAX / 3));
         for bit in 5 * 8..34 * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
             let found = frame_at(&Sums::new(&bytes), 5, seed, 0, u64::MAX);
@@ -265,7 +298,8 @@ mod tests {
 
     #[test]
     fn heads_and_names_tell_what_they_are() {
-        let head = segment_head(7, Ts(12));
+        assert_eq!(segment_head(7, Ts(12), true)[8], 2);
+        let head = segment_head(7, Ts(12), false);
         assert_eq!(
             read_head(&head),
             Head::Good {

@@ -1,7 +1,7 @@
 //! The redo log: numbers commits, writes them in that order, says when they are durable, and reads them back.
 //!
 //! ```text
-//!   append ──mutex: ts, copy, stamp──► buffer ──log's thread: write, sync──► segment files ──► LogReader after a restart
+//!   append ──mutex: ts, copy, stamp──► buffer ──write, sync──► segment files ──► LogReader after a restart
 //!                                      waiters ◄──── durable ────┘
 //! ```
 //!
@@ -32,6 +32,7 @@
 //! # Ok::<(), corun_store::log::LogError>(())
 //! ```
 
+mod archive;
 mod buffer;
 mod end;
 mod error;
@@ -54,8 +55,9 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
+use self::archive::Archiving;
 use self::buffer::{Buffer, Refusal};
-use self::frame::FRAME_BYTES;
+use self::frame::{FRAME_BYTES, MARKS_BYTES};
 use self::segments::Segments;
 use self::shared::{Line, Shared};
 use self::tip::Tip;
@@ -64,9 +66,10 @@ use crate::park::{self, Park};
 use crate::storage::{Failure, Storage, StorageFile};
 use crate::ts::Ts;
 
+pub use self::archive::Archive;
 pub use self::end::LogEnd;
 pub use self::error::{Damage, LogError};
-pub(crate) use self::frame::{PAYLOAD_MAX, segment_first};
+pub(crate) use self::frame::{PAYLOAD_MAX, segment_first, segment_name};
 pub use self::options::LogOptions;
 pub use self::reader::{LogReader, OnDamage, Segment};
 pub(crate) use self::tail::{LogTail, Look};
@@ -121,27 +124,29 @@ impl Log {
         put.map_err(|error| {
             LogError::Storage(Failure::new(format!("replace {}/{TIP}", storage.place()), &error))
         })?;
-        let segments = Segments::new(end.segments);
+        let segments = Segments::new(end.segments, &options);
         let bytes = segments.bytes();
         let shared = Arc::new(Shared {
             storage,
             store_id,
             seed: frame::seed(store_id),
-            writer: OnceLock::new(),
+            thread: OnceLock::new(),
+            writer: Mutex::new(Writer::new(&options, last)),
             durable: Line(AtomicU64::new(last.0)),
             disk_bytes: AtomicU64::new(bytes),
             buffer: Line(Mutex::new(Buffer::new(last, options.buffer_bytes, bytes))),
             waiting: Mutex::default(),
+            archiving: Archiving::default(),
             segments: Mutex::new(segments),
             options,
         });
-        let writer = Writer::new(Arc::clone(&shared), last);
+        let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("corun-log".to_string())
-            .spawn(move || writer.run())
+            .spawn(move || writer::run(&of_thread))
             .map_err(|error| LogError::Storage(Failure::new("start the log's thread", &error)))?;
         // Set before any client can have a reason to wake it.
-        let _ = shared.writer.set(thread.thread().clone());
+        let _ = shared.thread.set(thread.thread().clone());
         Ok(Log {
             last: Line(AtomicU64::new(last.0)),
             to: To::Files {
@@ -329,32 +334,69 @@ impl Log {
         Ok(last)
     }
 
-    /// Removes the segments that hold only commits up to `ts`: call it after a checkpoint at `ts` is durable.
+    /// Copies closed segments into the archive, if there is one: call it now and then.
     ///
     /// # Errors
-    /// If a file cannot be removed; the log works on, and the next call tries again.
+    /// If one cannot be copied: it stays where it is, and the next call tries again.
+    pub fn archive_closed(&self) -> io::Result<()> {
+        match &self.to {
+            To::Files { shared, .. } => shared.archive(false),
+            To::Memory(_) => Ok(()),
+        }
+    }
+
+    /// Makes everything appended so far durable, and copies it into the archive, if there is one. Returns the newest commit this covers.
+    ///
+    /// # Errors
+    /// As [`Log::wait_durable`]; [`LogError::Storage`] if a file cannot be copied.
+    pub fn archive(&self) -> Result<Ts, LogError> {
+        let last = self.flush()?;
+        let To::Files { shared, .. } = &self.to else {
+            return Ok(last);
+        };
+        let failed = |what: &str, error| LogError::Storage(Failure::new(what, &error));
+        // So that a time tells of them.
+        let marked = shared.writer.lock().mark(shared);
+        marked.map_err(LogError::Storage)?;
+        shared
+            .archive(true)
+            .map_err(|error| failed("archive the log", error))?;
+        Ok(last)
+    }
+
+    /// Removes the segments that hold only commits up to `ts`, once the archive has them: call it after a checkpoint at `ts` is durable.
+    ///
+    /// # Errors
+    /// If a file cannot be removed or copied; the log works on, and the next call tries again.
     pub fn remove_before(&self, ts: Ts) -> io::Result<()> {
         let To::Files { shared, .. } = &self.to else {
             return Ok(());
         };
+        // Followers that have it open learn that all of it is durable. If it cannot be said, they begin again.
+        let mut writer = shared.writer.lock();
+        let _ = writer.mark(shared);
+        drop(writer);
         let mut segments = shared.segments.lock();
         // The active one can go too if all that was committed is in it, durable, and not needed: nobody relies on its room then.
         {
             let mut buffer = shared.buffer.lock();
-            if buffer.last <= ts && buffer.last <= shared.durable() {
+            if buffer.last <= ts && buffer.last <= shared.durable() && segments.so_far().is_some() {
                 buffer.room = 0;
                 segments.close_active();
             }
         }
+        drop(segments);
+        let archived = shared.archive(false);
+        let mut segments = shared.segments.lock();
         let (removed, result) = segments.remove_before(&*shared.storage, ts);
         shared.disk_bytes.store(segments.bytes(), Ordering::Relaxed);
         drop(segments);
         let mut buffer = shared.buffer.lock();
         buffer.total = buffer.total.saturating_sub(removed);
-        result
+        archived.and(result)
     }
 
-    /// Bytes of all segments on disk.
+    /// Bytes of all segments on disk, without what was reserved or filled with zeros ahead.
     pub fn bytes(&self) -> u64 {
         match &self.to {
             To::Files { shared, .. } => shared.disk_bytes.load(Ordering::Relaxed),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::LogError;
+use super::{Archive, LogError};
 
 /// Sizes and times of a log. `..LogOptions::default()` keeps callers compiling when options are added.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub struct LogOptions {
     /// Bytes all segments may have together, with what waits to be written; beyond, commits are refused. 0, the default: no
     /// limit. Segments are removed whole, so it should be several times `segment_bytes`.
     pub bytes_max: u64,
+    /// Where segments are kept before they are removed. None by default.
+    pub archive: Option<Archive>,
 }
 
 impl Default for LogOptions {
@@ -26,6 +28,7 @@ impl Default for LogOptions {
             buffer_bytes: 8 << 20,
             flush_every: Duration::from_millis(10),
             bytes_max: 0,
+            archive: None,
         }
     }
 }

@@ -31,10 +31,14 @@ pub enum OnDamage {
 /// The blocks of one file.
 #[derive(Debug)]
 pub struct Segment {
+    /// The file's name.
+    pub name: String,
     /// The whole file.
     pub bytes: Vec<u8>,
     /// Timestamp and payload (a range of `bytes`) of each block that is newer than what the reader was opened for.
     pub blocks: Vec<(Ts, Range<usize>)>,
+    /// What is said of time: the commits up to each of these were there at that time, in microseconds since 1970.
+    pub times: Vec<(Ts, u64)>,
 }
 
 /// Reads a log back. See the module.
@@ -169,8 +173,11 @@ impl LogReader {
             let bytes = self.read(self.at)?;
             self.bytes_read += bytes.len() as u64;
             let mut blocks = Vec::new();
+            let mut times = Vec::new();
+            let name = self.files[self.at].1.clone();
+            let mut end = bytes.len();
             let hole = match self.check_head(&bytes)? {
-                None => self.walk(&bytes, &mut blocks),
+                None => self.walk(&bytes, &mut blocks, &mut times, &mut end),
                 hole => hole,
             };
             match hole {
@@ -178,14 +185,19 @@ impl LogReader {
                 None => {
                     let last = self.expect - 1;
                     if self.at + 1 == self.files.len() && last > self.known_durable.max(self.after) {
-                        self.rewrite_last(&bytes);
+                        self.rewrite_last(&bytes[..end]);
                     }
-                    self.lengths.push(bytes.len() as u64);
+                    self.lengths.push(end as u64);
                     self.at += 1;
                 }
             }
-            if !blocks.is_empty() {
-                return Ok(Some(Segment { bytes, blocks }));
+            if !blocks.is_empty() || !times.is_empty() {
+                return Ok(Some(Segment {
+                    name,
+                    bytes,
+                    blocks,
+                    times,
+                }));
             }
         }
         Ok(None)
@@ -220,6 +232,7 @@ impl LogReader {
                         name: name.clone(),
                         last: Ts(next).min(last),
                         bytes,
+                        archived: false,
                     });
                 }
                 _ => end.remove.push(name.clone()),
@@ -330,11 +343,22 @@ impl LogReader {
         Ok(None)
     }
 
-    /// Goes from frame to frame of file `at`.
-    fn walk(&mut self, bytes: &[u8], blocks: &mut Vec<(Ts, Range<usize>)>) -> Option<(Hole, bool)> {
+    /// Goes from frame to frame of file `at`, up to `end`, where there are no more.
+    fn walk(
+        &mut self,
+        bytes: &[u8],
+        blocks: &mut Vec<(Ts, Range<usize>)>,
+        times: &mut Vec<(Ts, u64)>,
+        end: &mut usize,
+    ) -> Option<(Hole, bool)> {
         self.expect = self.files[self.at].0.0;
         let sums = Sums::new(bytes);
         let mut offset = HEAD_BYTES;
+        // Zeros are written ahead of frames; none stands in the last of them that are none.
+        let blank = bytes
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .map_or(0, |last| last + 1);
         while offset < bytes.len() {
             let expect = self.expect;
             match frame::frame_at(&sums, offset, self.seed, expect.saturating_sub(1), expect) {
@@ -345,8 +369,13 @@ impl LogReader {
                         }
                         self.expect = frame.next_ts().0;
                     }
+                    times.extend(frame.time.map(|time| (frame.ts, time)));
                     self.known_durable = self.known_durable.max(frame.durable.0);
                     offset = frame.end;
+                }
+                _ if offset >= blank => {
+                    *end = offset;
+                    break;
                 }
                 _ => match frame::search(&sums, offset + 1, self.seed, expect, 0) {
                     // The checkpoint has what is missing.

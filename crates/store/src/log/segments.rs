@@ -5,8 +5,17 @@
 //! ```
 //!
 //! Room on the disk is reserved before a commit is promised that it will be written: behind the end of the active segment's file,
-//! without making that longer, so that a reader sees nothing of it. A segment is made only when somebody needs the room and the
-//! one before is synced; under another name until its head is in it. Order of calls: `make_room`, `append` any number of times,
+//! without making that longer. A segment is made only when somebody needs the room and the one before is synced; under another name
+//! until its head is in it.
+//!
+//! ```text
+//!   active   head │ frames ... │ zeros up to the next fill │ reserved, not in the file
+//! ```
+//!
+//! A sync of bytes that make the file longer, or that are the first of a reserved block, has to write the file system's journal too; one
+//! of bytes over others does not. So zeros are written ahead, in steps, beside the first frame behind the last ones: readers take zeros
+//! up to the end of the file for nothing (see `reader`). Segments are not kept to be written over: their old frames would have to be told
+//! from the new, and zeros cost nothing beside commits so small that they gain: each sync writes 4 KiB for its some hundred bytes. Order of calls: `make_room`, `append` any number of times,
 //! [`super::StorageFile::sync`] on what `to_sync` gives, `named`. What it is not: a thread; see `writer`.
 
 use std::collections::VecDeque;
@@ -14,9 +23,14 @@ use std::io;
 use std::sync::Arc;
 
 use super::tip::Tip;
-use super::{Failure, Storage, StorageFile, TIP, frame};
+use super::{Failure, LogOptions, Storage, StorageFile, TIP, frame};
 use crate::storage::remove_if_there;
 use crate::ts::Ts;
+
+/// Zeros written at a time ahead of what is committed, in bytes. Measured on the ext4 of a virtual disk, one thread that writes 300 bytes
+/// and syncs: 131 us without, 88 us with 64 KiB, 84 us with this, 91 us with 1 MiB; 19 KB each: 211, 157, 108 and 110 us.
+const FILL_BYTES: usize = 256 << 10;
+static ZEROS: [u8; FILL_BYTES] = [0; FILL_BYTES];
 
 /// What will become the next segment.
 const NEXT: &str = "log.next";
@@ -27,6 +41,10 @@ pub(super) struct Segments {
     active: Option<Active>,
     /// The file of the tip that the active segment will need.
     tip: Option<Arc<dyn StorageFile>>,
+    /// There is an archive: what it does not have yet stays.
+    has_archive: bool,
+    /// What a segment has before the next one is made.
+    segment_bytes: u64,
 }
 
 /// A segment that gets no block any more.
@@ -36,6 +54,18 @@ pub(super) struct Closed {
     /// Its newest commit.
     pub(super) last: Ts,
     pub(super) bytes: u64,
+    /// The archive has it.
+    pub(super) archived: bool,
+}
+
+impl Closed {
+    pub(super) fn first(&self) -> Ts {
+        frame::segment_first(&self.name).expect("it has the name of a segment")
+    }
+
+    pub(super) fn has_block(&self) -> bool {
+        self.last >= self.first()
+    }
 }
 
 struct Active {
@@ -43,6 +73,8 @@ struct Active {
     file: Arc<dyn StorageFile>,
     last: Ts,
     bytes: u64,
+    /// Up to here the file has zeros.
+    filled: u64,
     /// What the file can grow to on a full disk.
     reserved: u64,
     name_is_durable: bool,
@@ -55,12 +87,30 @@ pub(super) struct ToSync {
     pub(super) name_is_durable: bool,
 }
 
+impl Active {
+    /// Writes zeros behind what was written, unless there are some, as far as there is room and the segment will go.
+    fn fill(&mut self, segment_bytes: u64) {
+        if self.bytes < self.filled {
+            return;
+        }
+        let until = (self.bytes + FILL_BYTES as u64)
+            .min(self.reserved)
+            .min(segment_bytes);
+        let zeros = until.saturating_sub(self.bytes) as usize;
+        // If that fails, syncs take longer.
+        let _ = self.file.write_at(self.bytes, &ZEROS[..zeros]);
+        self.filled = until;
+    }
+}
+
 impl Segments {
-    pub(super) fn new(closed: Vec<Closed>) -> Segments {
+    pub(super) fn new(closed: Vec<Closed>, options: &LogOptions) -> Segments {
         Segments {
             closed: closed.into(),
             active: None,
             tip: None,
+            has_archive: options.archive.is_some(),
+            segment_bytes: options.segment_bytes,
         }
     }
 
@@ -116,17 +166,17 @@ impl Segments {
                 .map_err(|error| Failure::new(format!("making {}/{TIP}", storage.place()), &error))?;
             self.tip = Some(tip);
         }
-        let head = frame::segment_head(store_id, first);
+        let head = frame::segment_head(store_id, first, self.has_archive);
         let reserved = head.len() as u64 + bytes;
         let make = || {
             remove_if_there(storage, NEXT)?;
             let file = storage.create(NEXT)?;
-            file.reserve(reserved)?;
+            let is_reserved = file.reserve(reserved)?;
             file.append(&head)?;
             storage.rename(NEXT, &name)?;
-            Ok(file)
+            Ok((file, is_reserved))
         };
-        let file = make().map_err(|error| {
+        let (file, is_reserved) = make().map_err(|error| {
             // It would keep what little room there is; if it stays, the next one takes its place.
             let _ = remove_if_there(storage, NEXT);
             Failure::new(
@@ -140,6 +190,8 @@ impl Segments {
             file,
             last: Ts(first.0 - 1),
             bytes: head.len() as u64,
+            // Where nothing can be reserved, zeros might take the room that commits need.
+            filled: if is_reserved { 0 } else { u64::MAX },
             reserved,
             name_is_durable: false,
         });
@@ -155,7 +207,7 @@ impl Segments {
     ) -> Result<(), Failure> {
         let active = self.active.as_mut().expect("who was promised room has a segment");
         for part in parts {
-            active.file.append(part).map_err(|error| {
+            active.file.write_at(active.bytes, part).map_err(|error| {
                 let what = format!(
                     "writing {} bytes to {}/{}",
                     part.len(),
@@ -167,6 +219,7 @@ impl Segments {
             active.bytes += part.len() as u64;
         }
         active.last = last;
+        active.fill(self.segment_bytes);
         Ok(())
     }
 
@@ -190,10 +243,33 @@ impl Segments {
         }
     }
 
-    pub(super) fn is_full(&self, segment_bytes: u64) -> bool {
+    /// The oldest closed segment that the archive has not yet.
+    pub(super) fn to_archive(&self) -> Option<Closed> {
+        self.closed.iter().find(|closed| !closed.archived).cloned()
+    }
+
+    pub(super) fn archived(&mut self, name: &str) {
+        if let Some(closed) = self.closed.iter_mut().find(|closed| closed.name == name) {
+            closed.archived = true;
+        }
+    }
+
+    /// The active segment as far as it is written, if it has a block. Without one, the segment that a restart makes has its name.
+    pub(super) fn so_far(&self) -> Option<Closed> {
+        let active = self.active.as_ref()?;
+        let so_far = Closed {
+            name: active.name.clone(),
+            last: active.last,
+            bytes: active.bytes,
+            archived: false,
+        };
+        Some(so_far).filter(Closed::has_block)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
         self.active
             .as_ref()
-            .is_some_and(|active| active.bytes >= segment_bytes)
+            .is_some_and(|active| active.bytes >= self.segment_bytes)
     }
 
     /// Closes the active segment, which is synced, and gives back the room that it has left.
@@ -208,14 +284,20 @@ impl Segments {
         {
             // If that fails the file takes more of the disk until a checkpoint removes it.
             let _ = file.truncate(bytes);
-            self.closed.push_back(Closed { name, last, bytes });
+            self.closed.push_back(Closed {
+                name,
+                last,
+                bytes,
+                archived: false,
+            });
         }
     }
 
     /// Removes the closed files that hold only commits up to `ts`; the bytes they had, also where an error ended it.
     pub(super) fn remove_before(&mut self, storage: &dyn Storage, ts: Ts) -> (u64, io::Result<()>) {
         let mut removed = 0;
-        while let Some(oldest) = self.closed.front().filter(|oldest| oldest.last <= ts) {
+        let may_go = |oldest: &&Closed| oldest.last <= ts && (oldest.archived || !self.has_archive);
+        while let Some(oldest) = self.closed.front().filter(may_go) {
             if let Err(error) = remove_if_there(storage, &oldest.name) {
                 return (removed, Err(error));
             }

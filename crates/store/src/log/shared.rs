@@ -10,9 +10,11 @@ use std::thread::Thread;
 use corun_exec::teams;
 use parking_lot::{Mutex, MutexGuard};
 
+use super::archive::Archiving;
 use super::buffer::{Batch, Buffer, Refusal};
 use super::segments::Segments;
 use super::waiting::Waiting;
+use super::writer::{self, Writer};
 use super::{LogError, LogOptions};
 use crate::park::Park;
 use crate::storage::{Failure, Storage};
@@ -22,21 +24,23 @@ use crate::ts::Ts;
 #[repr(align(128))]
 pub(super) struct Line<T>(pub(super) T);
 
-/// What clients and the log's thread share. Of its mutexes `buffer` alone is ever taken while another is held: `segments`, so that
-/// the room promised and the file it is in are changed together.
+/// What clients and the log's thread share. Order of its mutexes: `archiving`, `writer`, `segments`, `buffer` (the room promised and the file it is in
+/// are changed together); `waiting` is taken last.
 pub(super) struct Shared {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) store_id: u64,
     /// Where checksums start.
     pub(super) seed: u32,
     pub(super) options: LogOptions,
-    pub(super) writer: OnceLock<Thread>,
+    pub(super) thread: OnceLock<Thread>,
 
     pub(super) durable: Line<AtomicU64>,
     /// Bytes of all segments.
     pub(super) disk_bytes: AtomicU64,
     pub(super) buffer: Line<Mutex<Buffer>>,
     pub(super) waiting: Mutex<Waiting>,
+    pub(super) writer: Mutex<Writer>,
+    pub(super) archiving: Archiving,
     pub(super) segments: Mutex<Segments>,
 }
 
@@ -54,8 +58,8 @@ impl Shared {
     }
 
     pub(super) fn wake_writer(&self) {
-        if let Some(writer) = self.writer.get() {
-            writer.unpark();
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
         }
     }
 
@@ -97,6 +101,10 @@ impl Shared {
     }
 
     pub(super) fn wait_durable(&self, ts: Ts, park: &Arc<dyn Park>) -> Result<(), LogError> {
+        // A user-level thread would keep the others of its thread from running.
+        if !teams::is_member() {
+            writer::lead(self);
+        }
         let mut is_durable = self.tell_durable(ts, park)?;
         while !is_durable {
             park.park(None);

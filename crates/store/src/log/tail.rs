@@ -8,7 +8,7 @@
 //! store. It changes nothing in the folder, and needs no lock. What it is not: the replay of the blocks.
 
 use std::collections::VecDeque;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use super::frame::{self, FRAME_BYTES, HEAD_BYTES, Head};
@@ -16,6 +16,9 @@ use super::sums::Sums;
 use super::{Failure, LogError, Storage};
 use crate::storage::{StorageFile, read_exact_at};
 use crate::ts::Ts;
+
+/// Bytes that are read at a time, unless a frame is longer: behind the frames there are zeros that nobody needs. Unmeasured.
+const LOOK_BYTES: u64 = 64 << 10;
 
 /// Reads a growing log. See the module.
 pub(crate) struct LogTail {
@@ -42,11 +45,33 @@ struct At {
     next: Ts,
 }
 
+impl At {
+    /// The bytes from here on, `most` of them at most.
+    fn bytes(&self, most: u64) -> io::Result<Vec<u8>> {
+        let left = self.file.length()?.saturating_sub(self.offset);
+        let mut bytes = vec![0; left.min(most) as usize];
+        let mut read = 0;
+        // Zeros at its end may be cut off meanwhile.
+        while read < bytes.len() {
+            match self.file.read_at(self.offset + read as u64, &mut bytes[read..]) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        bytes.truncate(read);
+        Ok(bytes)
+    }
+}
+
 /// What a look at the log found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// It was read as far as it goes.
     End,
+    /// So it was, and there is no segment now: a checkpoint has all that was committed.
+    NoLog,
     /// The next commit is in no segment any more.
     Gone,
 }
@@ -91,7 +116,7 @@ impl LogTail {
                 let Some((first, name)) = segments.iter().rfind(|(first, _)| *first <= self.expect) else {
                     // There is no log now, or one that begins too late.
                     return Ok(if segments.is_empty() {
-                        Look::End
+                        Look::NoLog
                     } else {
                         Look::Gone
                     });
@@ -101,7 +126,13 @@ impl LogTail {
                 continue;
             };
             self.read_on(&mut at)?;
-            let newer = self.segments()?.into_iter().find(|(first, _)| *first > at.first);
+            let segments = self.segments()?;
+            let is_none = segments.is_empty();
+            let newer = segments.into_iter().find(|(first, _)| *first > at.first);
+            if newer.is_some() {
+                // It is whole now, and more may have been written before there was a newer one.
+                self.read_on(&mut at)?;
+            }
             let next = match newer {
                 Some((first, name)) if first <= at.next => {
                     // A segment is made only once the one before is on disk.
@@ -111,12 +142,17 @@ impl LogTail {
                     self.expect = self.expect.min(first);
                     self.open(&name, first)?
                 }
-                _ => None,
+                // Those between the two were removed before they were read.
+                Some(_) => {
+                    self.at = Some(at);
+                    return Ok(Look::Gone);
+                }
+                None => None,
             };
             let moved = next.is_some();
             self.at = next.or(Some(at));
             if !moved {
-                return Ok(Look::End);
+                return Ok(if is_none { Look::NoLog } else { Look::End });
             }
         }
     }
@@ -176,11 +212,26 @@ impl LogTail {
 
     /// Takes the whole frames behind a place.
     fn read_on(&mut self, at: &mut At) -> Result<(), LogError> {
-        let failure = |error| self.failure("read", &at.name, &error);
-        let length = at.file.length().map_err(failure)?;
-        let mut bytes = vec![0; length.saturating_sub(at.offset) as usize];
-        read_exact_at(&*at.file, at.offset, &mut bytes).map_err(failure)?;
-        let sums = Sums::new(&bytes);
+        let mut wanted = LOOK_BYTES;
+        loop {
+            let bytes = at
+                .bytes(wanted)
+                .map_err(|error| self.failure("read", &at.name, &error))?;
+            let end = self.take_frames(at, &bytes);
+            at.offset += end as u64;
+            let rest = &bytes[end..];
+            wanted = match frame::length_of(rest, at.next) {
+                // There may be more behind what was read.
+                _ if end > 0 => LOOK_BYTES,
+                Some(length) if length > rest.len() && bytes.len() as u64 == wanted => length as u64,
+                _ => return Ok(()),
+            };
+        }
+    }
+
+    /// Takes the whole frames that bytes from a place on begin with; returns where they end.
+    fn take_frames(&mut self, at: &mut At, bytes: &[u8]) -> usize {
+        let sums = Sums::new(bytes);
         let mut end = 0;
         while let Some(frame) = frame::frame_at(&sums, end, self.seed, at.next.0 - 1, at.next.0) {
             if frame.begins_at() != at.next {
@@ -197,11 +248,10 @@ impl LogTail {
             self.durable = self.durable.max(frame.durable);
             end = frame.end;
         }
-        at.offset += end as u64;
-        Ok(())
+        end
     }
 
-    fn failure(&self, what: &str, name: &str, error: &std::io::Error) -> LogError {
+    fn failure(&self, what: &str, name: &str, error: &io::Error) -> LogError {
         LogError::Storage(Failure::new(
             format!("{what} {}/{name}", self.storage.place()),
             error,
@@ -217,7 +267,7 @@ mod tests {
     const STORE: u64 = 7;
 
     fn put(disk: &Twin, first: u64, frames: &[(u64, u64, &str)]) {
-        let mut bytes = frame::segment_head(STORE, Ts(first)).to_vec();
+        let mut bytes = frame::segment_head(STORE, Ts(first), false).to_vec();
         let seed = frame::seed(STORE);
         for (ts, durable, payload) in frames {
             let sum = frame::payload_sum(seed, payload.as_bytes());
@@ -244,10 +294,23 @@ mod tests {
     }
 
     #[test]
+    fn segments_that_were_removed_unread_are_gone() {
+        let disk = Twin::new(1);
+        let mut tail = tail(&disk, 0);
+        put(&disk, 1, &[(1, 0, "a"), (2, 1, "b")]);
+        assert_eq!(tail.look().unwrap(), Look::End);
+        put(&disk, 3, &[(3, 2, "c")]);
+        put(&disk, 4, &[(4, 3, "d")]);
+        disk.remove(&frame::segment_name(Ts(1))).unwrap();
+        disk.remove(&frame::segment_name(Ts(3))).unwrap();
+        assert_eq!(tail.look().unwrap(), Look::Gone);
+    }
+
+    #[test]
     fn only_what_is_durable_is_handed_out() {
         let disk = Twin::new(1);
         let mut tail = tail(&disk, 0);
-        assert_eq!(tail.look().unwrap(), Look::End);
+        assert_eq!(tail.look().unwrap(), Look::NoLog);
         put(&disk, 1, &[(1, 0, "a"), (2, 0, "b"), (3, 1, "c")]);
         assert_eq!(tail.look().unwrap(), Look::End);
         assert_eq!(read(&mut tail), all(&[(1, "a")]));

@@ -1,19 +1,25 @@
-//! [`Writer`]: the log's thread. It takes the full buffer, writes it, syncs it, and wakes the clients it covers.
+//! [`Writer`]: takes the full buffer, writes it, syncs it, and wakes the clients it covers.
 //!
-//! Each round: sleep until there is a reason, swap buffers, write all of it with one append, sync if somebody waits or the
-//! time has come. Commits that arrive during a sync form the next group. It sleeps with its thread's token, which every client
-//! that gives it a reason sets after it has put the reason down, so that no reason is missed.
-//! It also gets room on the disk before commits need it, and says so where there is none.
+//! ```text
+//!   a client waits for its commit ──nobody is writing, and it comes alone──► it leads: the round runs on its own thread
+//!                                 └─else──► the log's thread: sleep until there is a reason, then a round
+//! ```
+//!
+//! Each round: swap buffers, write all of it, sync if somebody waits or the time has come. Commits that arrive during a sync form
+//! the next group. A round also gets room on the disk before commits need it, and says so where there is none.
 //! What it is not: a retry. The first effect that fails ends the log, unless nothing failed but getting room.
 
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parking_lot::MutexGuard;
 
 use super::buffer::Batch;
-use super::{Failure, Shared, TIP, Tip, frame};
+use super::segments::Segments;
+use super::{Failure, LogOptions, MARKS_BYTES, Shared, TIP, Tip, frame};
 use crate::park::Park;
 use crate::ts::Ts;
 
@@ -26,17 +32,23 @@ const PATIENCE: u32 = 4;
 /// half of it is committed while the log's thread is busy with one write or sync.
 const AHEAD_BYTES: u64 = 16 << 20;
 
-/// What the log's thread keeps between rounds.
+/// How exact the times in the log are while it is written; behind the last commit before a pause there is always one.
+const TIME_EVERY: Duration = Duration::from_millis(100);
+
+/// What is kept between rounds. Whoever has it, the log's thread or a client that leads, is the only one that writes.
 pub(super) struct Writer {
-    shared: Arc<Shared>,
     /// What was committed when it was last looked at, being written.
     batch: Batch,
     /// All commits up to here are written, but for those only in memory.
     written: Ts,
     /// The newest durable commit that a mark in the log tells of.
     marked: Ts,
-    /// When the oldest commit that nobody waits for has to be synced.
-    tick: Option<Instant>,
+    /// Everything was durable at this time.
+    clean_at: Instant,
+    /// When the last time was written.
+    timed_at: Option<Instant>,
+    /// The thread went to sleep until the first commit.
+    sleeps: bool,
     /// Bytes of heads and marks written since the last swap.
     extra: u64,
     woken: Vec<Arc<dyn Park>>,
@@ -47,27 +59,88 @@ pub(super) struct Writer {
     sync_time: Duration,
 }
 
-/// Why the writer got up.
-#[derive(PartialEq, Eq)]
+/// What the thread does next.
+enum Next {
+    Round(Reason),
+    /// At most that long.
+    Sleep(Option<Duration>),
+    /// Clients of the last group may come back any moment.
+    Yield,
+    /// The log has failed.
+    End,
+}
+
+/// Why there is a round.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Reason {
     /// The buffer is filling up; nobody waits for a sync.
     Room,
     /// Somebody waits, or the time has come.
     Sync,
+    /// As `Sync`: the calling client waits.
+    Lead,
     /// Nothing happened for a while.
     Idle,
     Close,
 }
 
+/// Fails the log if a round does not come to its end, so that nobody waits for it.
+struct Guard<'a>(&'a Shared);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.0.fail(&Failure {
+            what: "writing the log ended".to_string(),
+            kind: std::io::ErrorKind::Other,
+            said: "it panicked".to_string(),
+        });
+    }
+}
+
+/// The log's thread: runs until the log is closed or an effect fails.
+pub(super) fn run(shared: &Shared) {
+    loop {
+        let mut writer = shared.writer.lock();
+        match writer.next(shared) {
+            Next::End => return,
+            Next::Round(reason) => {
+                Writer::round(writer, shared, reason);
+                if reason == Reason::Close {
+                    return;
+                }
+            }
+            Next::Yield => {
+                drop(writer);
+                thread::yield_now();
+            }
+            Next::Sleep(limit) => {
+                drop(writer);
+                limit.map_or_else(thread::park, thread::park_timeout);
+            }
+        }
+    }
+}
+
+/// Writes and syncs on the calling client's own thread, if nobody else is at it and the last group was of one client: two changes of
+/// threads less. Larger groups are made by the log's thread, which has the patience.
+pub(super) fn lead(shared: &Shared) {
+    let Some(writer) = shared.writer.try_lock() else {
+        return;
+    };
+    if writer.expected <= 1 && shared.waiting.lock().failure.is_none() {
+        Writer::round(writer, shared, Reason::Lead);
+    }
+}
+
 impl Writer {
-    pub(super) fn new(shared: Arc<Shared>, last: Ts) -> Writer {
-        let batch = Batch::with_capacity(shared.options.buffer_bytes);
+    pub(super) fn new(options: &LogOptions, last: Ts) -> Writer {
         Writer {
-            shared,
-            batch,
+            batch: Batch::with_capacity(options.buffer_bytes),
             written: last,
             marked: last,
-            tick: None,
+            clean_at: Instant::now(),
+            timed_at: None,
+            sleeps: false,
             extra: 0,
             woken: Vec::new(),
             expected: 0,
@@ -76,105 +149,106 @@ impl Writer {
         }
     }
 
-    /// Runs until the log is closed or an effect fails.
-    pub(super) fn run(mut self) {
-        /// Fails the log if the thread ends by a panic, so that nobody waits for it.
-        struct Guard(Arc<Shared>);
-        impl Drop for Guard {
-            fn drop(&mut self) {
-                if thread::panicking() {
-                    let said = "it panicked".to_string();
-                    self.0.fail(&Failure {
-                        what: "the log's thread ended".to_string(),
-                        kind: std::io::ErrorKind::Other,
-                        said,
-                    });
-                }
-            }
+    /// One round; then wakes those whose commits it made durable. An effect that fails ends the log.
+    fn round(mut writer: MutexGuard<'_, Writer>, shared: &Shared, reason: Reason) {
+        let guard = Guard(shared);
+        let outcome = writer.effects(shared, reason);
+        let woken = mem::take(&mut writer.woken);
+        drop(writer);
+        mem::forget(guard);
+        if let Err(failure) = outcome {
+            shared.fail(&failure);
         }
-        let guard = Guard(Arc::clone(&self.shared));
-        if let Err(failure) = self.rounds() {
-            guard.0.fail(&failure);
+        for client in woken {
+            client.unpark();
         }
     }
 
-    fn rounds(&mut self) -> Result<(), Failure> {
-        loop {
-            let reason = self.sleep();
-            self.write()?;
-            match reason {
-                Reason::Room => {}
-                Reason::Sync => self.sync()?,
-                Reason::Idle => self.mark()?,
-                Reason::Close => {
-                    self.sync()?;
-                    self.mark()?;
-                    self.sync_file()?;
-                    self.shared.segments.lock().close_active();
-                    return match self.put_tip() {
-                        // The older tip is true as well.
-                        Err(failure) if failure.is_full() => Ok(()),
-                        put => put,
-                    };
+    fn effects(&mut self, shared: &Shared, reason: Reason) -> Result<(), Failure> {
+        self.write(shared)?;
+        match reason {
+            Reason::Room => Ok(()),
+            Reason::Sync => self.sync(shared),
+            Reason::Lead => {
+                self.sync(shared)?;
+                self.expected += 1;
+                Ok(())
+            }
+            Reason::Idle => self.mark(shared),
+            Reason::Close => {
+                self.sync(shared)?;
+                self.mark(shared)?;
+                self.sync_file(shared)?;
+                shared.segments.lock().close_active();
+                match self.put_tip(shared) {
+                    // The older tip is true as well.
+                    Err(failure) if failure.is_full() => Ok(()),
+                    put => put,
                 }
             }
         }
     }
 
-    fn is_synced(&self) -> bool {
-        self.written == self.shared.durable()
+    fn is_synced(&self, shared: &Shared) -> bool {
+        self.written == shared.durable()
     }
 
-    /// Returns when there is something to do.
-    fn sleep(&mut self) -> Reason {
-        let shared = Arc::clone(&self.shared);
-        loop {
-            let waiting = shared.waiting.lock().len();
-            if waiting > 0 {
-                if waiting < self.expected && self.synced_at.elapsed() < self.sync_time / PATIENCE {
-                    thread::yield_now();
-                    continue;
-                }
-                return Reason::Sync;
+    /// What there is to do. The thread's token is set by every client that gives it something to do after that was put down, so that
+    /// nothing is missed while it sleeps.
+    fn next(&mut self, shared: &Shared) -> Next {
+        let now = Instant::now();
+        if mem::take(&mut self.sleeps) {
+            self.clean_at = now;
+        }
+        let waiting = {
+            let waiting = shared.waiting.lock();
+            if waiting.failure.is_some() {
+                return Next::End;
             }
-            let dirty = {
-                let mut buffer = shared.buffer.lock();
-                if buffer.closing {
-                    return Reason::Close;
-                }
-                if buffer.is_half_full() || buffer.keeps_waiting() {
-                    return Reason::Room;
-                }
-                let dirty = !buffer.batch.is_empty() || !self.is_synced();
-                buffer.wake_on_first = !dirty;
-                dirty
+            waiting.len()
+        };
+        if waiting > 0 {
+            let soon = waiting < self.expected && self.synced_at.elapsed() < self.sync_time / PATIENCE;
+            return if soon {
+                Next::Yield
+            } else {
+                Next::Round(Reason::Sync)
             };
-            let flush_every = shared.options.flush_every;
-            if !dirty {
-                self.tick = None;
-                if self.marked == self.written || !shared.segments.lock().has_active() {
-                    thread::park();
-                    continue;
-                }
-                let begun = Instant::now();
-                thread::park_timeout(flush_every);
-                if begun.elapsed() >= flush_every && shared.buffer.lock().batch.is_empty() {
-                    return Reason::Idle;
-                }
-                continue;
+        }
+        let may_sleep = self.marked == self.written || !shared.segments.lock().has_active();
+        let is_dirty = {
+            let mut buffer = shared.buffer.lock();
+            if buffer.closing {
+                return Next::Round(Reason::Close);
             }
-            let now = Instant::now();
-            let tick = *self.tick.get_or_insert(now + flush_every);
-            if tick <= now {
-                return Reason::Sync;
+            if buffer.is_half_full() || buffer.keeps_waiting() {
+                return Next::Round(Reason::Room);
             }
-            thread::park_timeout(tick - now);
+            let is_dirty = !buffer.batch.is_empty() || !self.is_synced(shared);
+            // Where durable commits come one after the other, the client leads, and the thread sleeps.
+            buffer.wake_on_first = !is_dirty && may_sleep;
+            is_dirty
+        };
+        if !is_dirty && may_sleep {
+            self.sleeps = true;
+            return Next::Sleep(None);
+        }
+        let flush_every = shared.options.flush_every;
+        let since = if is_dirty { self.clean_at } else { self.synced_at };
+        match flush_every.checked_sub(now.saturating_duration_since(since)) {
+            Some(left) if !left.is_zero() => {
+                if !is_dirty {
+                    self.clean_at = now;
+                }
+                Next::Sleep(Some(left))
+            }
+            _ if is_dirty => Next::Round(Reason::Sync),
+            _ => Next::Round(Reason::Idle),
         }
     }
 
     /// Takes what was committed and writes it.
-    fn write(&mut self) -> Result<(), Failure> {
-        let shared = Arc::clone(&self.shared);
+    fn write(&mut self, shared: &Shared) -> Result<(), Failure> {
         let (last, room, wanted) = {
             let mut buffer = shared.buffer.lock();
             buffer.total += mem::take(&mut self.extra);
@@ -185,13 +259,16 @@ impl Writer {
         if self.batch.is_empty() && wanted.0 <= room {
             return Ok(());
         }
-        self.make_room(room, wanted)?;
+        self.make_room(shared, room, wanted)?;
         if self.batch.is_empty() {
             return Ok(());
         }
         // The mutex is held during the write: only so does `remove_before` never take the file away from under it.
         let mut segments = shared.segments.lock();
         segments.append(&*shared.storage, self.batch.parts(), last)?;
+        if self.timed_at.is_none_or(|at| at.elapsed() >= TIME_EVERY) {
+            self.extra += self.time(shared, &mut segments, last)?;
+        }
         shared.disk_bytes.store(segments.bytes(), Ordering::Relaxed);
         drop(segments);
         self.written = last;
@@ -205,12 +282,11 @@ impl Writer {
 
     /// Reserves room on the disk behind the batch: more when `room`, which commits may still take, runs low or those that wait
     /// want more; and all of it in a new segment where the active one has its size. `wanted`: by all that wait, and by the first.
-    fn make_room(&mut self, room: u64, wanted: (u64, u64)) -> Result<(), Failure> {
-        let shared = Arc::clone(&self.shared);
+    fn make_room(&mut self, shared: &Shared, room: u64, wanted: (u64, u64)) -> Result<(), Failure> {
         let (most, first) = (wanted.0.saturating_sub(room), wanted.1.saturating_sub(room));
-        let change = shared.segments.lock().is_full(shared.options.segment_bytes);
+        let change = shared.segments.lock().is_full();
         if change {
-            self.sync()?;
+            self.sync(shared)?;
         }
         let low = room < AHEAD_BYTES / 2 || most > 0;
         let tries = match (low, change) {
@@ -218,8 +294,8 @@ impl Writer {
             (false, true) => [0; 3],
             (false, false) => return Ok(()),
         };
-        // What is promised already; a mark may follow the batch.
-        let promised = self.batch.len() as u64 + room + frame::FRAME_BYTES as u64;
+        // What is promised already; marks may follow the batch.
+        let promised = (self.batch.len() + MARKS_BYTES) as u64 + room;
         let mut segments = shared.segments.lock();
         let (mut more, mut failure) = (0, None);
         for try_more in tries {
@@ -243,30 +319,25 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes what was written durable and wakes those it covers.
-    fn sync(&mut self) -> Result<(), Failure> {
-        self.tick = None;
-        if !self.is_synced() {
+    /// Makes what was written durable; those it covers are to be woken.
+    fn sync(&mut self, shared: &Shared) -> Result<(), Failure> {
+        if !self.is_synced(shared) {
             let begun = Instant::now();
-            self.sync_file()?;
+            self.sync_file(shared)?;
             self.sync_time = begun.elapsed();
         }
         // Release: who reads it as durable also sees what the writer did before, though only the number is used.
-        self.shared.durable.store(self.written.0, Ordering::Release);
-        {
-            let mut waiting = self.shared.waiting.lock();
-            self.expected = waiting.len();
-            waiting.pop_covered(self.written, &mut self.woken);
-        }
+        shared.durable.store(self.written.0, Ordering::Release);
+        let mut waiting = shared.waiting.lock();
+        self.expected = waiting.len();
+        waiting.pop_covered(self.written, &mut self.woken);
+        drop(waiting);
         self.synced_at = Instant::now();
-        for client in self.woken.drain(..) {
-            client.unpark();
-        }
+        self.clean_at = self.synced_at;
         Ok(())
     }
 
-    fn sync_file(&self) -> Result<(), Failure> {
-        let shared = &self.shared;
+    fn sync_file(&self, shared: &Shared) -> Result<(), Failure> {
         let Some(segment) = shared.segments.lock().to_sync() else {
             return Ok(());
         };
@@ -281,19 +352,19 @@ impl Writer {
             shared.storage.sync_names().map_err(failure)?;
             shared.segments.lock().named();
             // From here on a log without this segment is one that lost it.
-            self.put_tip()?;
+            self.put_tip(shared)?;
         }
         Ok(())
     }
 
     /// Says beside the log that all that was written is durable.
-    fn put_tip(&self) -> Result<(), Failure> {
+    fn put_tip(&self, shared: &Shared) -> Result<(), Failure> {
         let Shared {
             storage,
             store_id,
             segments,
             ..
-        } = &*self.shared;
+        } = shared;
         let tip = Tip {
             store_id: *store_id,
             ts: self.written,
@@ -304,18 +375,29 @@ impl Writer {
             .map_err(|error| Failure::new(format!("replacing {}/{TIP}", storage.place()), &error))
     }
 
+    /// Says in the log, if there is an archive, that the commits up to `last` were there by now. Returns the bytes that took.
+    fn time(&mut self, shared: &Shared, segments: &mut Segments, last: Ts) -> Result<u64, Failure> {
+        if shared.options.archive.is_none() {
+            return Ok(0);
+        }
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let time = frame::time_mark(shared.seed, last, since_1970.as_micros() as u64);
+        segments.append(&*shared.storage, [&time[..]], last)?;
+        self.timed_at = Some(Instant::now());
+        Ok(time.len() as u64)
+    }
+
     /// Says in the log that all of it is durable, unless it does. Without this, damage to the last commits before a pause
     /// would look like the torn end of a crash. The mark itself need not be durable.
-    fn mark(&mut self) -> Result<(), Failure> {
-        let shared = &self.shared;
+    pub(super) fn mark(&mut self, shared: &Shared) -> Result<(), Failure> {
         let mut segments = shared.segments.lock();
-        if self.marked == self.written || !self.is_synced() || !segments.has_active() {
+        if self.marked == self.written || !self.is_synced(shared) || !segments.has_active() {
             return Ok(());
         }
         let mark = frame::mark(shared.seed, self.written, self.written);
         segments.append(&*shared.storage, [&mark[..]], self.written)?;
+        self.extra += mark.len() as u64 + self.time(shared, &mut segments, self.written)?;
         shared.disk_bytes.store(segments.bytes(), Ordering::Relaxed);
-        self.extra += mark.len() as u64;
         self.marked = self.written;
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! [`Folder`]: a real directory.
 //!
-//! Order of calls: [`Folder::open`], [`Storage::lock`], then anything. Files are appended to through the page cache and made
+//! Order of calls: [`Folder::open`], [`Storage::lock`], then anything. Files are written through the page cache and made
 //! durable with `fdatasync`. What it is not: a shield against other programs that write into the directory.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -93,7 +93,7 @@ impl Storage for Folder {
         let path = self.path_of(name)?;
         match OpenOptions::new()
             .read(true)
-            .append(true)
+            .write(true)
             .create_new(true)
             .open(&path)
         {
@@ -105,7 +105,7 @@ impl Storage for Folder {
     fn open(&self, name: &str) -> io::Result<Arc<dyn StorageFile>> {
         let path = self.path_of(name)?;
         // A folder that may only be read can still be looked at: writing to such a file fails later, and says so.
-        let opened = match OpenOptions::new().read(true).append(true).open(&path) {
+        let opened = match OpenOptions::new().read(true).write(true).open(&path) {
             Err(error)
                 if matches!(
                     error.kind(),
@@ -199,18 +199,26 @@ impl Storage for Folder {
     }
 }
 
-/// An open file; the end is where the kernel says it is (`O_APPEND`).
+/// An open file.
 struct RealFile {
     file: File,
 }
 
 impl StorageFile for RealFile {
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        (&self.file).write_all(bytes)
+        self.file.write_all_at(bytes, self.length()?)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
     }
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    fn write_out(&self, offset: u64, length: u64) -> io::Result<()> {
+        write_out(&self.file, offset, length)
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
@@ -221,7 +229,7 @@ impl StorageFile for RealFile {
         Ok(self.file.metadata()?.len())
     }
 
-    fn reserve(&self, length: u64) -> io::Result<()> {
+    fn reserve(&self, length: u64) -> io::Result<bool> {
         allocate(&self.file, length)
     }
 
@@ -230,29 +238,55 @@ impl StorageFile for RealFile {
     }
 }
 
-/// Allocates the blocks of a file up to `length` without making it longer, so that readers see no tail of zeros.
+/// Allocates the blocks of a file up to `length` without making it longer. Returns whether it could.
 #[cfg(target_os = "linux")]
-fn allocate(file: &File, length: u64) -> io::Result<()> {
+fn allocate(file: &File, length: u64) -> io::Result<bool> {
     use std::os::fd::AsRawFd;
     let length = libc::off_t::try_from(length).map_err(|_| ErrorKind::FileTooLarge)?;
     loop {
         // SAFETY: no memory is handed over, and the descriptor is open.
         if unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 0, length) } == 0 {
-            return Ok(());
+            return Ok(true);
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
             Some(libc::EINTR) => {}
-            Some(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(()),
+            Some(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(false),
             _ => return Err(error),
         }
     }
 }
 
+/// Writes pages to the disk without the file system's journal, which commits might have to wait for.
+#[cfg(target_os = "linux")]
+fn write_out(file: &File, offset: u64, length: u64) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let number =
+        |number| libc::off64_t::try_from(number).map_err(|_| io::Error::from(ErrorKind::FileTooLarge));
+    let (offset, length) = (number(offset)?, number(length)?);
+    let flags =
+        libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    // SAFETY: no memory is handed over, and the descriptor is open.
+    if unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, flags) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::ENOSYS | libc::EINVAL | libc::ESPIPE) => file.sync_data(),
+        _ => Err(error),
+    }
+}
+
+/// Other systems write a part of a file only with all of it.
+#[cfg(not(target_os = "linux"))]
+fn write_out(file: &File, _: u64, _: u64) -> io::Result<()> {
+    file.sync_data()
+}
+
 /// Other systems can reserve blocks only by making the file longer.
 #[cfg(not(target_os = "linux"))]
-fn allocate(_: &File, _: u64) -> io::Result<()> {
-    Ok(())
+fn allocate(_: &File, _: u64) -> io::Result<bool> {
+    Ok(false)
 }
 
 #[cfg(test)]
@@ -301,6 +335,11 @@ mod tests {
         file.truncate(5).unwrap();
         file.append(b"!").unwrap();
         assert_eq!(super::super::read_all(&*file).unwrap(), b"hello!");
+        file.write_at(1, b"a").unwrap();
+        file.write_at(7, b"?").unwrap();
+        file.write_out(0, 8).unwrap();
+        assert_eq!(super::super::read_all(&*file).unwrap(), b"hallo!\0?");
+        file.truncate(6).unwrap();
         assert_eq!(file.read_at(6, &mut word).unwrap(), 0);
         folder.remove("b").unwrap();
         assert!(folder.names().unwrap().is_empty());

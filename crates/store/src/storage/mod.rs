@@ -20,7 +20,7 @@ pub trait Storage: Send + Sync {
     /// Makes an empty file. Fails with [`io::ErrorKind::AlreadyExists`] if there is one of that name.
     fn create(&self, name: &str) -> io::Result<Arc<dyn StorageFile>>;
 
-    /// Opens an existing file for reading and appending.
+    /// Opens an existing file for reading and writing.
     fn open(&self, name: &str) -> io::Result<Arc<dyn StorageFile>>;
 
     /// The names of all files, sorted, without the file that serves [`Storage::lock`].
@@ -45,12 +45,20 @@ pub trait Storage: Send + Sync {
 
 /// One open file.
 pub trait StorageFile: Send + Sync {
-    /// Writes all bytes at the end of the file. After an error any part of them may stand there.
+    /// Writes all bytes at the end of the file, which nobody else writes to meanwhile. After an error any part of them may stand there.
     fn append(&self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Writes all bytes from `offset` on, over what stands there or, at the end, behind it. After an error any part of them may stand
+    /// there.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Returns when all that was written before the call would survive a crash. After an error nobody knows what of it
     /// would; a second call proves nothing.
     fn sync(&self) -> io::Result<()>;
+
+    /// Has the disk write `length` bytes from `offset` on, and waits for that: so that a sync later has little to do. It makes nothing
+    /// durable. After an error, as after one of a sync, nobody knows what was written.
+    fn write_out(&self, offset: u64, length: u64) -> io::Result<()>;
 
     /// Reads from `offset` (bytes) on; returns how many bytes were read, 0 at the end of the file.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
@@ -58,10 +66,10 @@ pub trait StorageFile: Send + Sync {
     /// Length in bytes.
     fn length(&self) -> io::Result<u64>;
 
-    /// Sees to it that appends find room on the disk until the file has `length` bytes; its length stays as it is. Fails with
+    /// Sees to it that writes find room on the disk until the file has `length` bytes; its length stays as it is. Fails with
     /// [`io::ErrorKind::StorageFull`] or [`io::ErrorKind::QuotaExceeded`] if there is no room. Where the file system reserves
-    /// nothing this promises nothing: then an append may still find the disk full.
-    fn reserve(&self, length: u64) -> io::Result<()>;
+    /// nothing this promises nothing and returns false: then a write may still find the disk full.
+    fn reserve(&self, length: u64) -> io::Result<bool>;
 
     /// Cuts the file to `length` bytes, and gives back what was reserved behind.
     fn truncate(&self, length: u64) -> io::Result<()>;

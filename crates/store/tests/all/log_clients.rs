@@ -85,7 +85,8 @@ fn many_threads_in_a_real_folder() {
         .iter()
         .map(|name| storage.open(name).unwrap().length().unwrap())
         .sum();
-    assert_eq!(log.bytes(), bytes);
+    // Without the zeros ahead.
+    assert!((log.bytes()..=log.bytes() + (256 << 10)).contains(&bytes));
     log.remove_before(Ts(3200)).unwrap();
     assert_eq!(segments(), ["log-00000000000000003201.corun"]);
     log.remove_before(Ts(3201)).unwrap();

@@ -3,6 +3,7 @@
 //! Three programs stand beside this one, and each says why: `examples`, `limits` (an allocator) and `workers` (CTX points).
 
 mod add_column;
+mod archive;
 mod backup;
 mod batches;
 mod by_key;

@@ -217,20 +217,20 @@ impl Disk {
         Ok(())
     }
 
-    pub(super) fn append(&mut self, id: FileId, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn write_at(&mut self, id: FileId, offset: usize, bytes: &[u8]) -> io::Result<()> {
         if let Err(error) = self.effect() {
             if !self.read_only {
-                self.write(id, &bytes[..bytes.len() / 2]);
+                self.write(id, offset, &bytes[..bytes.len() / 2]);
             }
             return Err(error);
         }
-        let file = self.file(id);
-        let room = self.free().saturating_add(file.taken() - file.seen.len() as u64);
-        if (bytes.len() as u64) <= room {
-            self.write(id, bytes);
+        let end = self.free().saturating_add(self.file(id).taken());
+        let room = usize::try_from(end).unwrap_or(usize::MAX).saturating_sub(offset);
+        if bytes.len() <= room {
+            self.write(id, offset, bytes);
             return Ok(());
         }
-        self.write(id, &bytes[..room as usize]);
+        self.write(id, offset, &bytes[..room]);
         Err(ErrorKind::StorageFull.into())
     }
 
@@ -245,23 +245,23 @@ impl Disk {
             .map_or(u64::MAX, |max| max.saturating_sub(self.used()))
     }
 
-    pub(super) fn reserve(&mut self, id: FileId, length: u64) -> io::Result<()> {
+    pub(super) fn reserve(&mut self, id: FileId, length: u64) -> io::Result<bool> {
         self.effect()?;
         if self.reserve_nothing {
-            return Ok(());
+            return Ok(false);
         }
         if length.saturating_sub(self.file(id).taken()) > self.free() {
             return Err(ErrorKind::StorageFull.into());
         }
         let file = &mut self.files[id.0];
         file.reserved = file.reserved.max(length);
-        Ok(())
+        Ok(true)
     }
 
-    fn write(&mut self, id: FileId, bytes: &[u8]) {
+    fn write(&mut self, id: FileId, offset: usize, bytes: &[u8]) {
         let file = &mut self.files[id.0];
         let change = Change::Write {
-            offset: file.seen.len(),
+            offset,
             bytes: bytes.to_vec(),
         };
         apply(&mut file.seen, &change);

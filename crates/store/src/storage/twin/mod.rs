@@ -1,7 +1,7 @@
 //! [`Twin`]: a disk in memory with the faults of real ones, from a seed.
 //!
 //! ```text
-//!   append ──► what programs see ──sync──► what a crash leaves for sure
+//!   write ──► what programs see ──sync──► what a crash leaves for sure
 //!                      └────── crash(seed): each unsynced 512-byte sector, length and name may be there or not ──► a new Twin
 //! ```
 //!
@@ -54,7 +54,7 @@ impl Twin {
         }
     }
 
-    /// From now on the disk holds `bytes` at most, with what is reserved; an append that would go beyond writes what fits and
+    /// From now on the disk holds `bytes` at most, with what is reserved; a write that would go beyond writes what fits and
     /// fails, and a reservation fails as a whole. `None`: no limit.
     pub fn full_at(&self, bytes: Option<u64>) {
         self.disk.lock().bytes_max = bytes;
@@ -195,7 +195,14 @@ struct TwinFile {
 
 impl StorageFile for TwinFile {
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        self.disk.lock().append(self.id, bytes)
+        let mut disk = self.disk.lock();
+        let end = disk.file(self.id).seen.len();
+        disk.write_at(self.id, end, bytes)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let offset = usize::try_from(offset).map_err(|_| ErrorKind::FileTooLarge)?;
+        self.disk.lock().write_at(self.id, offset, bytes)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -207,6 +214,11 @@ impl StorageFile for TwinFile {
             std::thread::sleep(time);
         }
         self.disk.lock().sync(self.id, until)
+    }
+
+    fn write_out(&self, _: u64, _: u64) -> io::Result<()> {
+        // A crash takes any part of what is not synced.
+        Ok(())
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
@@ -222,7 +234,7 @@ impl StorageFile for TwinFile {
         Ok(self.disk.lock().file(self.id).seen.len() as u64)
     }
 
-    fn reserve(&self, length: u64) -> io::Result<()> {
+    fn reserve(&self, length: u64) -> io::Result<bool> {
         self.disk.lock().reserve(self.id, length)
     }
 

@@ -186,3 +186,37 @@ fn a_killed_program_leaves_what_it_wrote_until_power_fails() {
     );
     assert!((0..50).any(|seed| after.crash(seed).bytes("a").unwrap().len() == 2000));
 }
+
+#[test]
+fn bytes_written_over_others_leave_each_sector_as_it_was_or_new() {
+    let twin = Twin::new(0);
+    let file = twin.create("a").unwrap();
+    file.append(&[1; 4096]).unwrap();
+    file.sync().unwrap();
+    twin.sync_names().unwrap();
+    file.write_at(1000, &[2; 2000]).unwrap();
+    // Past the end there is nothing but zeros between.
+    file.write_at(5000, &[3; 100]).unwrap();
+    let seen = twin.bytes("a").unwrap();
+    assert_eq!(
+        (seen.len(), &seen[999..1001], &seen[4096..4097]),
+        (5100, &[1, 2][..], &[0][..])
+    );
+    let mut mixed = 0;
+    for seed in 0..200 {
+        let bytes = twin.crash(seed).bytes("a").unwrap();
+        assert!(bytes.len() >= 4096);
+        assert_eq!(
+            (&bytes[..1000], &bytes[3000..4096]),
+            (&[1; 1000][..], &[1; 1096][..])
+        );
+        let sectors: Vec<u8> = bytes[1024..2560].chunks(512).map(|sector| sector[0]).collect();
+        assert!(
+            bytes[1024..2560]
+                .chunks(512)
+                .all(|sector| sector.iter().all(|byte| *byte == sector[0]))
+        );
+        mixed += usize::from(sectors.contains(&1) && sectors.contains(&2));
+    }
+    assert!(mixed > 10, "{mixed}");
+}

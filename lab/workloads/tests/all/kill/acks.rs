@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use corun_store::Ts;
 use corun_workloads::engine::TpccEngine;
 use corun_workloads::tpcc::{Row, TableName};
 
@@ -44,6 +45,8 @@ pub struct Run {
     durable: bool,
     clients: Vec<Client>,
     pub was_ready: bool,
+    /// The newest backup that is complete: its name, and its commit.
+    pub backup: Option<(String, Ts)>,
 }
 
 impl Run {
@@ -52,6 +55,7 @@ impl Run {
             durable,
             clients: vec![Client::default(); clients],
             was_ready: false,
+            backup: None,
         }
     }
 
@@ -60,6 +64,7 @@ impl Run {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["ready"] => self.was_ready = true,
+            ["B", name, ts] => self.backup = Some((name.to_owned(), Ts(number(ts) as u64))),
             ["S", client] => {
                 let client = &mut self.clients[number(client) as usize];
                 client.sure = client.acks.len();
@@ -215,6 +220,28 @@ impl Found {
             return Err(format!("{ack:?} is there in part or as something else"));
         }
         Ok(found)
+    }
+
+    /// What is in it, and not in `other`, which is to have all of it and more.
+    pub fn beyond(&self, other: &Found) -> Vec<String> {
+        let orders = self
+            .orders
+            .iter()
+            .filter(|(tag, of)| other.orders.get(tag) != Some(of));
+        let payments = self
+            .payments
+            .iter()
+            .filter(|(tag, of)| other.payments.get(tag) != Some(of));
+        let deliveries = self
+            .deliveries
+            .iter()
+            .filter(|(tag, of)| other.deliveries.get(tag) != Some(of));
+        let orders = orders.map(|of| format!("order {of:?}"));
+        let payments = payments.map(|of| format!("payment {of:?}"));
+        orders
+            .chain(payments)
+            .chain(deliveries.map(|of| format!("delivery {of:?}")))
+            .collect()
     }
 
     /// Compares with what was reported by all runs since `first_tag`.

@@ -6,16 +6,17 @@
 //!   C client P warehouse district amount tag                 a payment
 //!   C client D warehouse tag order ... (ten, 0 for none)     a delivery
 //!   S client                                                 all before of this client is on disk
+//!   B name ts                                                a backup is complete
 //! ```
 //!
 //! The tag is the transaction's time, which no other has and which its rows keep.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use corun_store::{Durability, Options, Store};
+use corun_store::{Archive, Durability, Options, Store};
 use corun_workloads::corun::CorunTpcc;
 use corun_workloads::engine::{TpccClient, TpccEngine, TxError};
 use corun_workloads::tpcc::{Input, Mix, Scale, Terminal};
@@ -35,9 +36,13 @@ pub struct Orders {
     pub checkpoint_log_bytes: u64,
     /// Milliseconds between checkpoints that are asked for, beside those the store makes; 0 for none.
     pub checkpoint_every: u64,
+    /// Where backups go.
+    pub copies: PathBuf,
+    /// Whether the log is kept there, too.
+    pub archive: bool,
 }
 
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 10] = [
     "CORUN_KILL_FOLDER",
     "CORUN_KILL_DURABLE",
     "CORUN_KILL_CLIENTS",
@@ -46,6 +51,8 @@ const NAMES: [&str; 8] = [
     "CORUN_KILL_FIRST_TAG",
     "CORUN_KILL_LOG_BYTES",
     "CORUN_KILL_CHECKPOINT_EVERY",
+    "CORUN_KILL_COPIES",
+    "CORUN_KILL_ARCHIVE",
 ];
 
 impl Orders {
@@ -59,6 +66,8 @@ impl Orders {
             self.first_tag.to_string(),
             self.checkpoint_log_bytes.to_string(),
             self.checkpoint_every.to_string(),
+            self.copies.display().to_string(),
+            u8::from(self.archive).to_string(),
         ];
         NAMES.into_iter().zip(values).collect()
     }
@@ -75,13 +84,16 @@ impl Orders {
             first_tag: number(5),
             checkpoint_log_bytes: number(6) as u64,
             checkpoint_every: number(7) as u64,
+            copies: get(8).into(),
+            archive: number(9) == 1,
         }
     }
 }
 
-/// Options of all who open the folder.
-pub fn options(durable: bool, checkpoint_log_bytes: u64) -> Options {
+/// Options of all who open the folder. `archive`: where the log is kept.
+pub fn options(durable: bool, checkpoint_log_bytes: u64, archive: Option<PathBuf>) -> Options {
     Options {
+        archive: archive.map(|folder| Archive::open(folder).unwrap()),
         workers: 2,
         durability: if durable {
             Durability::Durable
@@ -91,6 +103,11 @@ pub fn options(durable: bool, checkpoint_log_bytes: u64) -> Options {
         checkpoint_log_bytes,
         ..Options::default()
     }
+}
+
+/// The archive beside backups.
+pub fn archive_of(copies: &Path) -> PathBuf {
+    copies.join("archive")
 }
 
 /// Writes a line with one write, which a pipe takes whole. Whoever reads is the reason to live.
@@ -106,7 +123,11 @@ pub fn run() {
     let orders = Orders::from_environment();
     let store = Store::open(
         &orders.folder,
-        options(orders.durable, orders.checkpoint_log_bytes),
+        options(
+            orders.durable,
+            orders.checkpoint_log_bytes,
+            orders.archive.then(|| archive_of(&orders.copies)),
+        ),
     )
     .unwrap();
     let engine = CorunTpcc::new(store).unwrap();
@@ -118,6 +139,7 @@ pub fn run() {
             let (engine, orders, tags) = (&engine, &orders, &tags);
             scope.spawn(move || terminal(engine, orders, client, tags));
         }
+        scope.spawn(|| backups(engine.store(), &orders));
         if orders.checkpoint_every > 0 {
             loop {
                 std::thread::sleep(Duration::from_millis(orders.checkpoint_every));
@@ -125,6 +147,19 @@ pub fn run() {
             }
         }
     });
+}
+
+/// Makes one backup after the other.
+fn backups(store: &Store, orders: &Orders) {
+    for number in 0_u64.. {
+        let name = format!("{}-{number}", orders.seed);
+        let done = store.backup(orders.copies.join(&name)).unwrap();
+        say(&format!("B {name} {}\n", done.ts));
+        std::thread::sleep(Duration::from_millis(30));
+        if orders.archive && number % 3 == 0 {
+            store.archive_log().unwrap();
+        }
+    }
 }
 
 fn terminal(engine: &CorunTpcc, orders: &Orders, number: usize, tags: &AtomicI64) {

@@ -1,4 +1,5 @@
-//! TPC-C on a real folder, in a process that is killed (SIGKILL) at any moment, again and again on the same folder.
+//! TPC-C on a real folder, in a process that is killed (SIGKILL) at any moment, again and again on the same folder, while it makes
+//! checkpoints, backups and an archive of its log, and this process follows it.
 //!
 //! `CORUN_KILLS=N` sets how many kills there are (15 by default), `CORUN_SEED=S` the seed. The last line of the output says
 //! in JSON what was found.
@@ -7,18 +8,19 @@ mod acks;
 mod child;
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use corun_store::Store;
+use corun_store::checkpoint::CheckpointError;
+use corun_store::{Follower, Options, Store, StoreError, Ts, Until, restore_to, verify};
 use corun_workloads::corun::CorunTpcc;
 use corun_workloads::random::Random;
 use corun_workloads::tpcc::{self, LOADED_AT, Scale};
 
 use acks::{Found, Run};
-use child::{LOAD_SEED, Orders, options};
+use child::{LOAD_SEED, Orders, archive_of, options};
 
 /// Kills after which a folder is left for a fresh one: it grows.
 const KILLS_PER_FOLDER: u64 = 20;
@@ -38,8 +40,11 @@ fn from_environment(name: &str, default: u64) -> u64 {
     }
 }
 
-/// Starts the child, kills it, and returns what it said.
-fn kill_one(orders: &Orders, random: &mut Random) -> Run {
+/// A follower of the child; `Err` if a checkpoint was faster than it.
+type Following = Result<Follower, StoreError>;
+
+/// Starts the child, kills it, and returns what it said, and who followed it.
+fn kill_one(orders: &Orders, random: &mut Random) -> (Run, Option<Following>) {
     let mut process = Command::new(std::env::current_exe().unwrap())
         .args([
             "--ignored",
@@ -68,6 +73,7 @@ fn kill_one(orders: &Orders, random: &mut Random) -> Run {
     let in_recovery = random.percent(20);
     let mut deadline = Instant::now() + Duration::from_secs(60);
     let mut is_planned = in_recovery;
+    let mut following = None;
     if in_recovery {
         deadline = Instant::now() + Duration::from_micros(random.between(0, 40_000) as u64);
     }
@@ -77,6 +83,10 @@ fn kill_one(orders: &Orders, random: &mut Random) -> Run {
                 run.take(&line);
                 if run.was_ready && !is_planned {
                     is_planned = true;
+                    let folder = orders.folder.clone();
+                    following = Some(std::thread::spawn(move || {
+                        Follower::open(folder, Options::default())
+                    }));
                     deadline = Instant::now() + Duration::from_micros(random.between(0, 400_000) as u64);
                 }
             }
@@ -91,7 +101,7 @@ fn kill_one(orders: &Orders, random: &mut Random) -> Run {
     process.wait().unwrap();
     reader.join().unwrap();
     lines.iter().for_each(|line| run.take(&line));
-    run
+    (run, following.map(|thread| thread.join().unwrap()))
 }
 
 /// What was found so far.
@@ -100,6 +110,10 @@ struct Report {
     kills: u64,
     in_recovery: u64,
     acks: u64,
+    /// Copies that were compared with what was left: backups, followers, backups brought further by the archive.
+    backups: u64,
+    followers: u64,
+    restored: u64,
     lost: Vec<String>,
     half_applied: Vec<String>,
     inconsistent: Vec<String>,
@@ -108,24 +122,33 @@ struct Report {
 /// A folder and what was done to it.
 struct Place {
     folder: tempfile::TempDir,
+    /// Backups, and the archive.
+    copies: tempfile::TempDir,
+    archive: bool,
     scale: Scale,
     durable: bool,
     next_tag: i64,
     kills: u64,
     /// Since it was last looked at.
     runs: Vec<Run>,
+    /// Copies of what followers showed last.
+    followed: Vec<(Ts, PathBuf)>,
     first_tag: i64,
 }
 
 impl Place {
     fn new(random: &mut Random) -> Place {
-        let folder = tempfile::tempdir().unwrap();
+        let (folder, copies) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let archive = random.percent(50);
         let scale = Scale::hundredth(random.pick(1, 2));
         let durable = random.percent(50);
-        let engine = open(folder.path(), durable);
+        let engine = open(folder.path(), durable, archive.then(|| archive_of(copies.path())));
         tpcc::load(&engine, scale, LOAD_SEED, 1, &|_| ()).unwrap();
         Place {
             folder,
+            copies,
+            archive,
+            followed: Vec::new(),
             scale,
             durable,
             next_tag: LOADED_AT + 1,
@@ -137,7 +160,8 @@ impl Place {
 
     /// Opens the folder and looks at everything.
     fn look(&mut self, report: &mut Report) {
-        let engine = open(self.folder.path(), self.durable);
+        let archive = self.archive.then(|| archive_of(self.copies.path()));
+        let engine = open(self.folder.path(), self.durable, archive);
         let violations = tpcc::check(&engine, self.scale).unwrap();
         report
             .inconsistent
@@ -146,14 +170,83 @@ impl Place {
         let wrong = found.compare(&self.runs);
         report.lost.extend(wrong.lost);
         report.half_applied.extend(wrong.half_applied);
+        self.look_at_copies(&engine, &found, report);
         self.next_tag = self.next_tag.max(found.newest() + 1);
         self.first_tag = self.next_tag;
         self.runs.clear();
     }
+
+    /// Compares backups and what followers showed with what is left: each is a part of it, consistent, and as it was said to be.
+    fn look_at_copies(&mut self, engine: &CorunTpcc, found: &Found, report: &mut Report) {
+        let last = engine.store().stats().last;
+        for (applied, copy) in std::mem::take(&mut self.followed) {
+            report.followers += 1;
+            self.compare(&copy, applied, last, found, report);
+        }
+        let newest = self.runs.iter().rev().find_map(|run| run.backup.clone());
+        if let Some((name, ts)) = newest {
+            report.backups += 1;
+            let backup = self.copies.path().join(name);
+            assert_eq!(verify(&backup).unwrap().last, ts);
+            if self.archive {
+                report.restored += 1;
+                let target = self.copies.path().join("restored");
+                let archive = archive_of(self.copies.path());
+                let restored = restore_to(&backup, archive, Until::Newest, &target).unwrap();
+                assert!(restored.last >= ts, "{} and {ts}", restored.last);
+                self.compare(&target, restored.last, last, found, report);
+            }
+            self.compare(&backup, ts, last, found, report);
+        }
+        // Of the others none is taken for one that is not complete.
+        for entry in std::fs::read_dir(self.copies.path()).unwrap() {
+            let copy = entry.unwrap().path();
+            if copy == archive_of(self.copies.path()) {
+                continue;
+            }
+            match verify(&copy) {
+                Ok(_)
+                | Err(StoreError::NoStore { .. })
+                | Err(StoreError::Checkpoint(CheckpointError::NoManifest { .. })) => {}
+                Err(error) => report.inconsistent.push(error.to_string()),
+            }
+            std::fs::remove_dir_all(copy).unwrap();
+        }
+    }
+
+    /// Compares a copy, whose newest commit is `ts`, with what is left.
+    fn compare(&self, copy: &Path, ts: Ts, last: Ts, found: &Found, report: &mut Report) {
+        if ts > last {
+            report
+                .lost
+                .push(format!("{} has commit {ts}, {last} is left", copy.display()));
+        }
+        let copy = open(copy, self.durable, None);
+        assert_eq!(copy.store().stats().last, ts);
+        let violations = tpcc::check(&copy, self.scale).unwrap();
+        report
+            .inconsistent
+            .extend(violations.iter().map(|violation| format!("{violation:?}")));
+        report
+            .lost
+            .extend(Found::read(&copy, self.first_tag).beyond(found));
+    }
+
+    /// Keeps what a follower showed last.
+    fn keep(&mut self, follower: &Follower) {
+        let copy = self.copies.path().join(format!("followed-{}", self.kills));
+        // Since it stopped to follow it says so, and shows nothing.
+        if let (Ok(lag), Ok(_)) = (follower.lag(), follower.backup(&copy)) {
+            // It may have applied more since; no less.
+            let ts = verify(&copy).unwrap().last;
+            assert!(ts >= lag.applied);
+            self.followed.push((ts, copy));
+        }
+    }
 }
 
-fn open(folder: &Path, durable: bool) -> CorunTpcc {
-    let store = Store::open(folder, options(durable, 1 << 20)).unwrap();
+fn open(folder: &Path, durable: bool, archive: Option<PathBuf>) -> CorunTpcc {
+    let store = Store::open(folder, options(durable, 1 << 20, archive)).unwrap();
     if let Some(damage) = store.damage() {
         assert!(damage.torn_tail, "{damage}");
     }
@@ -187,8 +280,16 @@ fn a_killed_process_leaves_whole_transactions_and_all_it_reported() {
             } else {
                 0
             },
+            copies: place.copies.path().to_owned(),
+            archive: place.archive,
         };
-        let run = kill_one(&orders, &mut random);
+        let (run, following) = kill_one(&orders, &mut random);
+        match &following {
+            Some(Ok(follower)) => place.keep(follower),
+            // Of any kind but damage: what it read was being replaced.
+            Some(Err(error @ StoreError::Damaged { .. })) => panic!("{error}"),
+            Some(Err(_)) | None => {}
+        }
         report.kills += 1;
         place.kills += 1;
         report.in_recovery += u64::from(!run.was_ready);
@@ -203,11 +304,15 @@ fn a_killed_process_leaves_whole_transactions_and_all_it_reported() {
     }
     place.look(&mut report);
     println!(
-        "{{\"part\":\"kills\",\"kills\":{},\"kills_in_recovery\":{},\"acknowledged\":{},\"lost\":{},\"half_applied\":{},\
+        "{{\"part\":\"kills\",\"kills\":{},\"kills_in_recovery\":{},\"acknowledged\":{},\"backups\":{},\"followers\":{},\
+         \"restored\":{},\"lost\":{},\"half_applied\":{},\
          \"inconsistent\":{},\"seconds\":{},\"seed\":{seed}}}",
         report.kills,
         report.in_recovery,
         report.acks,
+        report.backups,
+        report.followers,
+        report.restored,
         report.lost.len(),
         report.half_applied.len(),
         report.inconsistent.len(),
@@ -230,4 +335,5 @@ fn a_killed_process_leaves_whole_transactions_and_all_it_reported() {
         first(&report.inconsistent)
     );
     assert!(report.acks > 0, "nobody did anything");
+    assert!(report.backups > 0 && report.followers > 0, "{report:?}");
 }
