@@ -365,7 +365,7 @@ fn ranges_of_an_index_that_was_just_made_are_locked() {
 #[test]
 fn a_crash_while_an_index_is_made_leaves_a_whole_one_or_none() {
     let (mut with, mut without) = (0, 0);
-    for seed in 0..2000 {
+    for seed in 0..1000 {
         // Until chance has shown enough of both.
         if seed >= 100 && with > 5 && without > 5 {
             break;
@@ -374,7 +374,7 @@ fn a_crash_while_an_index_is_made_leaves_a_whole_one_or_none() {
         let store = Store::open_on(Arc::new(disk.clone()), options()).unwrap();
         let table = store.create_table(definition()).unwrap();
         put(&store, &table, 0..150);
-        disk.stop_after(seed % 50);
+        disk.stop_after(seed * 7 % 120);
         let done = std::thread::scope(|scope| {
             let building = scope.spawn(|| store.create_index_concurrently(&table, "i", true, &["value"]));
             // Commits and a checkpoint in the middle of it.
