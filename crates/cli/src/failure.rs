@@ -157,6 +157,9 @@ pub fn install_panic_hook() {
             .lines()
             .next()
             .unwrap_or_default();
+        if is_end_of_runtime(message) {
+            return;
+        }
         let place = panic
             .location()
             .map(|place| format!(" ({}:{})", file_name(place.file()), place.line()));
@@ -169,6 +172,14 @@ pub fn install_panic_hook() {
         });
         std::process::exit(i32::from(EXIT_FAILED));
     }));
+}
+
+/// Whether a panic is one of Tokio's, in a task that waited for others when the runtime ended and cancelled them: `datafusion-distributed`
+/// waits so for the tasks of a query. The error that ended the program is told by whoever had it.
+fn is_end_of_runtime(message: &str) -> bool {
+    let task = message.strip_prefix("task ");
+    let number = task.and_then(|task| task.strip_suffix(" was cancelled"));
+    number.is_some_and(|number| number.parse::<u64>().is_ok())
 }
 
 /// The last two parts of a source path: enough to find it, without the machine the program was built on.
@@ -205,6 +216,13 @@ mod tests {
         let error: anyhow::Result<()> =
             Err(io::Error::from(io::ErrorKind::BrokenPipe)).context("writing the result");
         assert!(is_broken_pipe(&error.expect_err("broken")));
+    }
+
+    #[test]
+    fn a_task_cancelled_at_the_end_is_no_bug() {
+        assert!(is_end_of_runtime("task 26 was cancelled"));
+        assert!(!is_end_of_runtime("task 26 panicked"));
+        assert!(!is_end_of_runtime("task of x was cancelled"));
     }
 
     #[test]
