@@ -152,13 +152,13 @@ impl Writer {
     /// One round; then wakes those whose commits it made durable. An effect that fails ends the log.
     fn round(mut writer: MutexGuard<'_, Writer>, shared: &Shared, reason: Reason) {
         let guard = Guard(shared);
-        let outcome = writer.effects(shared, reason);
-        let woken = mem::take(&mut writer.woken);
-        drop(writer);
-        mem::forget(guard);
-        if let Err(failure) = outcome {
+        if let Err(failure) = writer.effects(shared, reason) {
+            // Before anybody else may write: a sync after one that failed proves nothing.
             shared.fail(&failure);
         }
+        let woken = mem::take(&mut writer.woken);
+        mem::forget(guard);
+        drop(writer);
         for client in woken {
             client.unpark();
         }
