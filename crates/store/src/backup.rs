@@ -8,7 +8,6 @@
 //! A folder that is being written has no manifest yet, so that what an interrupted copy leaves is refused and never opened as an older or
 //! emptier store.
 
-use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,7 +22,7 @@ use crate::memory::Memory;
 use crate::options::Options;
 use crate::recovery;
 use crate::snapshot::Snapshot;
-use crate::storage::{Folder, Storage};
+use crate::storage::{Folder, Storage, for_each_part};
 use crate::store::{Store, own};
 use crate::table::Table;
 use crate::ts::Ts;
@@ -183,23 +182,10 @@ fn restore_on(from: &Arc<dyn Storage>, to: &Arc<dyn Storage>) -> Result<()> {
     Ok(manifest.put_in_force(&**to)?)
 }
 
-/// Bytes that are copied at a time.
-const COPIED: usize = 1 << 20;
-
 pub(crate) fn copy_file(from: &dyn Storage, to: &dyn Storage, name: &str) -> std::io::Result<()> {
     let (from, to) = (from.open(name)?, to.create(name)?);
-    let (mut at, mut bytes) = (0, vec![0; COPIED]);
-    loop {
-        match from.read_at(at, &mut bytes) {
-            Ok(0) => return to.sync(),
-            Ok(read) => {
-                to.append(&bytes[..read])?;
-                at += read as u64;
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+    for_each_part(&*from, from.length()?, |bytes, _| to.append(bytes).map(|()| true))?;
+    to.sync()
 }
 
 pub(crate) fn must_be_fresh(storage: &Arc<dyn Storage>) -> Result<()> {

@@ -229,7 +229,7 @@ impl Store {
             let positions = with.positions(index)?;
             // Before the log has it: what refuses the index must not be in the log. Readers use it after `add_index` only.
             let since = inner.log.last().next();
-            let refused = |source| tree_error(table.name(), name, source);
+            let refused = |source| StoreError::tree(table.name(), name, source);
             let mut entries = Vec::new();
             let made = IndexInner::new(
                 table.0.id,
@@ -298,8 +298,8 @@ impl StoreInner {
                 Some(ts),
                 |_| None,
             );
-            let added =
-                table.add_index(index.map_err(|source| tree_error(&definition.name, "primary", source))?);
+            let added = table
+                .add_index(index.map_err(|source| StoreError::tree(&definition.name, "primary", source))?);
             debug_assert!(
                 added.is_some(),
                 "a definition that was checked has no more indexes than fit"
@@ -320,13 +320,5 @@ impl StoreInner {
     pub(crate) fn flush_definition(&self) -> Result<()> {
         self.log.flush()?;
         Ok(())
-    }
-}
-
-fn tree_error(table: &str, index: &str, source: corun_exec::shared_csb::SharedCsbError) -> StoreError {
-    StoreError::Tree {
-        table: table.to_owned(),
-        index: index.to_owned(),
-        source,
     }
 }

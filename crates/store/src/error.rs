@@ -297,6 +297,14 @@ fn also(known: &[String]) -> String {
 }
 
 impl StoreError {
+    pub(crate) fn tree(table: &str, index: &str, source: SharedCsbError) -> StoreError {
+        StoreError::Tree {
+            table: table.to_owned(),
+            index: index.to_owned(),
+            source,
+        }
+    }
+
     /// Whether the same transaction, run again from its beginning, may succeed: after a deadlock or a lock timeout.
     pub fn is_retryable(&self) -> bool {
         matches!(

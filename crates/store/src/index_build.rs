@@ -92,7 +92,7 @@ impl Store {
             None,
             |_| None,
         )
-        .map_err(|source| refused(table, name, source))?;
+        .map_err(|source| StoreError::tree(table.name(), name, source))?;
         let mut session = self.session_here()?;
         let locked = session.begin()?;
         locked.lock_table(table, Lock::Exclusive)?;
@@ -107,14 +107,6 @@ impl Store {
         let block = redo::create_index(table.0.id, definition);
         inner.append_definition_then(&block, |ts| index.make_usable(ts))?;
         inner.flush_definition()
-    }
-}
-
-fn refused(table: &Table, name: &str, source: corun_exec::shared_csb::SharedCsbError) -> StoreError {
-    StoreError::Tree {
-        table: table.name().to_owned(),
-        index: name.to_owned(),
-        source,
     }
 }
 
@@ -179,7 +171,8 @@ impl Building<'_> {
                 if let Some(row) = self.row(state, rid) {
                     let key = self.index.layout.of_row(row);
                     let inserted = self.index.tree.insert(&key, rid);
-                    inserted.map_err(|source| refused(self.table, &self.index.name, source))?;
+                    inserted
+                        .map_err(|source| StoreError::tree(self.table.name(), &self.index.name, source))?;
                 }
             }
             at.set(rid.0 + 1);

@@ -392,11 +392,7 @@ fn load_index(table: &Table, index: &IndexDef, since: Ts) -> Result<IndexInner> 
         Some(since),
         |layout| Some(entries(table, layout, 0..table.rid_end())),
     )
-    .map_err(|source| StoreError::Tree {
-        table: table.name().to_owned(),
-        index: index.name.clone(),
-        source,
-    })
+    .map_err(|source| StoreError::tree(table.name(), &index.name, source))
 }
 
 /// The entries of an index over the newest rows of a table that nobody changes now.

@@ -280,11 +280,7 @@ impl Transaction<'_> {
             moves = true;
             ctx!();
             let key = index.layout.of_row(after);
-            let refused = |source| StoreError::Tree {
-                table: table.name.clone(),
-                index: index.name.clone(),
-                source,
-            };
+            let refused = |source| StoreError::tree(&table.name, &index.name, source);
             let entry = Entry {
                 table: table.id,
                 index: number as u8,
@@ -358,11 +354,7 @@ impl Transaction<'_> {
             Ok(())
         };
         refuse_live(state)?;
-        let refused = |source| StoreError::Tree {
-            table: table.name.clone(),
-            index: index.name.clone(),
-            source,
-        };
+        let refused = |source| StoreError::tree(&table.name, &index.name, source);
         if index.tree.insert(key, rid).map_err(refused)? {
             state.writes.record_entry(entry);
         }

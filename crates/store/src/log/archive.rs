@@ -14,18 +14,15 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::frame::segment_first;
 use super::reader::{LogReader, OnDamage};
 use super::segments::Closed;
 use super::shared::Shared;
-use super::{Failure, LogError};
-use crate::storage::{Folder, Storage, StorageFile, read_exact_at, remove_if_there};
+use super::{Failure, LogError, frame};
+use crate::storage::{Folder, Storage, StorageFile, for_each_part, read_exact_at, remove_if_there};
 use crate::ts::Ts;
 
 /// What will become a file of the archive.
 const NEW: &str = "archive.new";
-/// Bytes that are copied at a time.
-const COPIED: usize = 1 << 20;
 
 /// Where a store's log is kept for good. See [`crate::Options::archive`].
 #[derive(Clone)]
@@ -55,12 +52,7 @@ impl Archive {
 
     /// The segments that it has: their first commits, their names.
     pub(crate) fn segments(&self) -> io::Result<Vec<(Ts, String)>> {
-        let names = self.storage.names()?.into_iter();
-        let mut segments: Vec<_> = names
-            .filter_map(|name| Some((segment_first(&name)?, name)))
-            .collect();
-        segments.sort();
-        Ok(segments)
+        frame::segments(&*self.storage)
     }
 
     /// The newest commit that it has; none if it is empty.
@@ -121,30 +113,12 @@ impl Archive {
 
 /// Whether two files begin with the same bytes.
 fn same(a: &dyn StorageFile, b: &dyn StorageFile, length: u64) -> io::Result<bool> {
-    let mut other = vec![0; COPIED];
+    let mut other = Vec::new();
     for_each_part(a, length, |bytes, at| {
-        let other = &mut other[..bytes.len()];
-        read_exact_at(b, at, other)?;
+        other.resize(bytes.len(), 0);
+        read_exact_at(b, at, &mut other)?;
         Ok(other == bytes)
     })
-}
-
-/// Hands out the first `length` bytes of a file in parts, as long as that returns true.
-fn for_each_part(
-    file: &dyn StorageFile,
-    length: u64,
-    mut each: impl FnMut(&[u8], u64) -> io::Result<bool>,
-) -> io::Result<bool> {
-    let (mut bytes, mut at) = (vec![0; COPIED.min(length as usize)], 0);
-    while at < length {
-        let part = (length - at).min(COPIED as u64) as usize;
-        read_exact_at(file, at, &mut bytes[..part])?;
-        if !each(&bytes[..part], at)? {
-            return Ok(false);
-        }
-        at += part as u64;
-    }
-    Ok(true)
 }
 
 /// The newest commit that the archive has, once that is known. Its mutex keeps one from copying what another is copying.

@@ -15,6 +15,9 @@
 
 use crc32fast::Hasher;
 
+use std::io;
+
+use super::Storage;
 use super::sums::Sums;
 use crate::ts::Ts;
 
@@ -32,6 +35,16 @@ const TIME: u32 = MARK + 1;
 pub(super) const MARKS_BYTES: usize = 3 * FRAME_BYTES;
 /// Largest payload of one frame, in bytes.
 pub(crate) const PAYLOAD_MAX: usize = MARK as usize - 1;
+
+/// The segments that a folder has: their first commits, their names.
+pub(super) fn segments(storage: &dyn Storage) -> io::Result<Vec<(Ts, String)>> {
+    let names = storage.names()?.into_iter();
+    let mut segments: Vec<_> = names
+        .filter_map(|name| Some((segment_first(&name)?, name)))
+        .collect();
+    segments.sort();
+    Ok(segments)
+}
 
 /// The file of the segment whose first commit is `first`.
 pub(crate) fn segment_name(first: Ts) -> String {

@@ -354,13 +354,12 @@ impl Log {
         let To::Files { shared, .. } = &self.to else {
             return Ok(last);
         };
-        let failed = |what: &str, error| LogError::Storage(Failure::new(what, &error));
         // So that a time tells of them.
         let marked = shared.writer.lock().mark(shared);
         marked.map_err(LogError::Storage)?;
         shared
             .archive(true)
-            .map_err(|error| failed("archive the log", error))?;
+            .map_err(|error| LogError::Storage(Failure::new("archive the log", &error)))?;
         Ok(last)
     }
 

@@ -99,12 +99,7 @@ impl LogReader {
                 &error,
             ))
         };
-        let names = storage.names().map_err(failure)?;
-        let mut files: Vec<_> = names
-            .into_iter()
-            .filter_map(|name| Some((frame::segment_first(&name)?, name)))
-            .collect();
-        files.sort();
+        let files = frame::segments(&*storage).map_err(failure)?;
         let first = files
             .iter()
             .rposition(|(first, _)| first.0 <= after.0 + 1)

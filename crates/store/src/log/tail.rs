@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::frame::{self, FRAME_BYTES, HEAD_BYTES, Head};
 use super::sums::Sums;
 use super::{Failure, LogError, Storage};
-use crate::storage::{StorageFile, read_exact_at};
+use crate::storage::{StorageFile, read_exact_at, read_up_to};
 use crate::ts::Ts;
 
 /// Bytes that are read at a time, unless a frame is longer: behind the frames there are zeros that nobody needs. Unmeasured.
@@ -50,16 +50,8 @@ impl At {
     fn bytes(&self, most: u64) -> io::Result<Vec<u8>> {
         let left = self.file.length()?.saturating_sub(self.offset);
         let mut bytes = vec![0; left.min(most) as usize];
-        let mut read = 0;
         // Zeros at its end may be cut off meanwhile.
-        while read < bytes.len() {
-            match self.file.read_at(self.offset + read as u64, &mut bytes[read..]) {
-                Ok(0) => break,
-                Ok(more) => read += more,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let read = read_up_to(&*self.file, self.offset, &mut bytes)?;
         bytes.truncate(read);
         Ok(bytes)
     }
@@ -125,14 +117,11 @@ impl LogTail {
                 self.at = self.open(name, *first)?;
                 continue;
             };
-            self.read_on(&mut at)?;
+            // Before it is read: where there is a newer one, or none any more, it is whole.
             let segments = self.segments()?;
             let is_none = segments.is_empty();
             let newer = segments.into_iter().find(|(first, _)| *first > at.first);
-            if newer.is_some() {
-                // It is whole now, and more may have been written before there was a newer one.
-                self.read_on(&mut at)?;
-            }
+            self.read_on(&mut at)?;
             let next = match newer {
                 Some((first, name)) if first <= at.next => {
                     // A segment is made only once the one before is on disk.
@@ -158,16 +147,7 @@ impl LogTail {
     }
 
     fn segments(&self) -> Result<Vec<(Ts, String)>, LogError> {
-        let names = self
-            .storage
-            .names()
-            .map_err(|error| self.failure("list", "the log", &error))?;
-        let segments = names
-            .into_iter()
-            .filter_map(|name| Some((frame::segment_first(&name)?, name)));
-        let mut segments: Vec<(Ts, String)> = segments.collect();
-        segments.sort();
-        Ok(segments)
+        frame::segments(&*self.storage).map_err(|error| self.failure("list", "the log", &error))
     }
 
     /// Opens a segment; none if there is none of that name.

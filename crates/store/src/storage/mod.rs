@@ -79,19 +79,49 @@ pub trait StorageFile: Send + Sync {
 ///
 /// # Errors
 /// [`io::ErrorKind::UnexpectedEof`] if the file is shorter; else what the file says.
-pub(crate) fn read_exact_at(file: &dyn StorageFile, mut offset: u64, mut into: &mut [u8]) -> io::Result<()> {
-    while !into.is_empty() {
-        match file.read_at(offset, into) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(read) => {
-                offset += read as u64;
-                into = &mut into[read..];
-            }
+pub(crate) fn read_exact_at(file: &dyn StorageFile, offset: u64, into: &mut [u8]) -> io::Result<()> {
+    match read_up_to(file, offset, into)? == into.len() {
+        true => Ok(()),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Reads `into.len()` bytes from `offset` on, or fewer where the file ends. Returns how many.
+pub(crate) fn read_up_to(file: &dyn StorageFile, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+    let mut read = 0;
+    while read < into.len() {
+        match file.read_at(offset + read as u64, &mut into[read..]) {
+            Ok(0) => break,
+            Ok(more) => read += more,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(read)
+}
+
+/// Bytes that are copied at a time. Unmeasured.
+const COPIED: usize = 1 << 20;
+
+/// Hands out the first `length` bytes of a file in parts of at most [`COPIED`], with their offsets, as long as that returns true. Returns
+/// whether it always did.
+///
+/// # Errors
+/// As [`read_exact_at`]; those of `each`.
+pub(crate) fn for_each_part(
+    file: &dyn StorageFile,
+    length: u64,
+    mut each: impl FnMut(&[u8], u64) -> io::Result<bool>,
+) -> io::Result<bool> {
+    let mut bytes = vec![0; (COPIED as u64).min(length) as usize];
+    for at in (0..length).step_by(COPIED) {
+        let part = &mut bytes[..(length - at).min(COPIED as u64) as usize];
+        read_exact_at(file, at, part)?;
+        if !each(part, at)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Takes a name away, if it is there.
