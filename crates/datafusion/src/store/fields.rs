@@ -156,7 +156,11 @@ impl Fields {
                 Value::Int(nanos / NANOS)
             }
             Fields::Floats(array) if array.is_valid(row) => Value::Float(array.value(row)),
-            Fields::Decimals(array) if array.is_valid(row) => Value::Decimal(array.value(row)),
+            Fields::Decimals(array) if array.is_valid(row) => {
+                let value = array.value(row);
+                // Most fit, and rows take those at once.
+                i64::try_from(value).map_or(Value::Decimal(value), Value::Int)
+            }
             Fields::Texts(array) if array.is_valid(row) => Value::Text(array.value(row)),
             Fields::Bytes(array) if array.is_valid(row) => Value::Bytes(array.value(row)),
             _ => Value::Null,
