@@ -92,7 +92,7 @@ pub enum LoadError {
         /// The table.
         table: String,
         /// Why not.
-        source: StoreError,
+        source: Box<StoreError>,
     },
 }
 
@@ -215,7 +215,7 @@ pub fn load(
             .create_table(table_definition(table, schema, options)?)
             .map_err(|source| LoadError::Table {
                 table: table.to_owned(),
-                source,
+                source: Box::new(source),
             })?,
         Err(error) => return Err(stopped(error.to_string(), 0)),
     };
