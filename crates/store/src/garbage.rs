@@ -84,16 +84,11 @@ impl Garbage {
         self.len() > KEPT_MAX
     }
 
-    /// Whether there is room for others' things.
-    pub(crate) fn has_room(&self) -> bool {
-        self.len() < CLEAR_MAX
-    }
-
-    /// When the first of it may be cleared.
-    fn ready(&self) -> Ts {
+    /// When the first of its versions, and of its ghosts, may be cleared.
+    fn ready(&self) -> (Ts, Ts) {
         let version = self.versions.front().map(|dead| dead.end);
         let ghost = self.ghosts.front().map(|ghost| ghost.end);
-        version.into_iter().chain(ghost).min().unwrap_or(Ts(u64::MAX))
+        (version.unwrap_or(NEVER), ghost.unwrap_or(NEVER))
     }
 
     /// Takes over another's.
@@ -241,12 +236,23 @@ fn is_needed(
     Some(false)
 }
 
+/// No timestamp is that late.
+const NEVER: Ts = Ts(u64::MAX);
+
 /// Garbage without a session, in the order in which it came.
-#[derive(Default)]
 pub(crate) struct Orphans {
     parts: Mutex<VecDeque<Garbage>>,
-    /// When the first part may be cleared, at the earliest; 0: there is none.
-    ready: AtomicU64,
+    /// What must be passed before a version, or a ghost, of the first part may be cleared.
+    ready: (AtomicU64, AtomicU64),
+}
+
+impl Default for Orphans {
+    fn default() -> Self {
+        Orphans {
+            parts: Mutex::default(),
+            ready: (AtomicU64::new(NEVER.0), AtomicU64::new(NEVER.0)),
+        }
+    }
 }
 
 impl Orphans {
@@ -263,12 +269,19 @@ impl Orphans {
         self.note(&parts);
     }
 
-    /// Hands a part out of which something may be cleared.
+    /// Whether there is nothing to take. A hint, as in [`Orphans::take`].
     #[inline]
-    pub(crate) fn take(&self, oldest: impl FnOnce() -> Ts) -> Option<Garbage> {
+    pub(crate) fn is_empty(&self) -> bool {
+        let (version, ghost) = (&self.ready.0, &self.ready.1);
+        version.load(Ordering::Relaxed).min(ghost.load(Ordering::Relaxed)) == NEVER.0
+    }
+
+    /// Hands a part out of which something may be cleared. What is left of it is to be put back.
+    #[inline]
+    pub(crate) fn take(&self, oldest: Ts, oldest_durable: Ts) -> Option<Garbage> {
         // Relaxed: a hint. Who misses garbage now sees it after a later transaction.
-        let ready = self.ready.load(Ordering::Relaxed);
-        if ready == 0 || ready > oldest().0 {
+        let (version, ghost) = (&self.ready.0, &self.ready.1);
+        if version.load(Ordering::Relaxed) > oldest.0 && ghost.load(Ordering::Relaxed) > oldest_durable.0 {
             return None;
         }
         let mut parts = self.parts.lock();
@@ -278,8 +291,9 @@ impl Orphans {
     }
 
     fn note(&self, parts: &VecDeque<Garbage>) {
-        let ready = parts.front().map_or(0, |part| part.ready().0);
-        self.ready.store(ready, Ordering::Relaxed);
+        let (version, ghost) = parts.front().map_or((NEVER, NEVER), Garbage::ready);
+        self.ready.0.store(version.0, Ordering::Relaxed);
+        self.ready.1.store(ghost.0, Ordering::Relaxed);
     }
 }
 

@@ -247,21 +247,16 @@ impl State {
 
     /// Clears some garbage, if there is any that can go.
     pub(crate) fn clear_garbage(&mut self, store: &StoreInner) {
+        if self.garbage.is_empty() && store.orphans.is_empty() {
+            return;
+        }
         let log: &Log = &store.log;
         let Some(floor) = store.horizon.floor(|| log.last(), || log.durable()) else {
             // Later.
             return;
         };
-        let oldest = || store.horizon.oldest(|| floor);
-        if self.garbage.has_room()
-            && let Some(left) = store.orphans.take(oldest)
-        {
-            self.garbage.append(left);
-        }
-        if self.garbage.is_empty() {
-            return;
-        }
-        let oldest = oldest();
+        let oldest = store.horizon.oldest(|| floor);
+        let oldest_durable = oldest.min(log.durable());
         let clearing = Clearing {
             log,
             horizon: &store.horizon,
@@ -269,9 +264,14 @@ impl State {
             pool: store.pool(self.worker),
             worker: self.worker,
             oldest,
-            oldest_durable: oldest.min(log.durable()),
+            oldest_durable,
         };
         self.garbage.clear(&clearing, &mut self.holder, &mut self.share);
+        // Apart from the session's own, which would wait behind it, or it behind them.
+        if let Some(mut part) = store.orphans.take(oldest, oldest_durable) {
+            part.clear(&clearing, &mut self.holder, &mut self.share);
+            store.orphans.put(part);
+        }
         if self.garbage.is_too_much() {
             store.orphans.put(std::mem::take(&mut self.garbage));
         }

@@ -3,10 +3,13 @@
 //!
 //! `STORE_ROUNDS=50` makes each test so many times as long; 1 is the slice of the normal tests.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use crate::clients::{Clients, MEMBERS};
-use corun_store::{Direction, Lock, Options, Rid, RowBuf, Session, Store, Table, TableDef, Type};
+use corun_store::storage::Twin;
+use corun_store::{Direction, Durability, Lock, Options, Rid, RowBuf, Session, Store, Table, TableDef, Type};
 
 fn rounds() -> u64 {
     std::env::var("STORE_ROUNDS")
@@ -220,6 +223,43 @@ fn sessions_come_and_go_and_others_clear_behind_them() {
 
 /// Writers change keys to and fro, insert and delete; readers hold snapshots that come and go, and lock the whole table.
 #[test]
+fn what_is_durable_goes_although_other_things_wait_for_the_disk() {
+    const ROWS: i64 = 6_000;
+    let options = Options {
+        durability: Durability::Asynchronous,
+        flush_every: Duration::from_secs(3600),
+        ..options(1)
+    };
+    let store = Store::open_on(Arc::new(Twin::new(1)), options).unwrap();
+    let table = table(&store);
+    let mut session = store.session_here().unwrap();
+    let rids: Vec<Rid> = (0..ROWS)
+        .map(|id| {
+            let transaction = session.begin().unwrap();
+            let rid = transaction.insert(&table, &row(&table, id, id)).unwrap();
+            transaction.commit().unwrap();
+            rid
+        })
+        .collect();
+    let mut delete = |rids: &[Rid]| {
+        for &rid in rids {
+            let transaction = session.begin().unwrap();
+            assert!(transaction.delete(&table, rid).unwrap());
+            transaction.commit().unwrap();
+        }
+    };
+    // What these leave waits, more than one session keeps.
+    let (first, second) = rids.split_at(rids.len() / 2);
+    delete(first);
+    store.flush().unwrap();
+    // It may go now, and goes while what these leave waits.
+    delete(second);
+    for index in table.indexes() {
+        assert_eq!(index.entries(), second.len() as u64, "{index:?}");
+    }
+}
+
+#[test]
 fn threads_and_snapshots_come_and_go() {
     clients_and_snapshots(Clients::Threads, 4000 * rounds());
 }
@@ -234,7 +274,7 @@ fn clients_and_snapshots(clients: Clients, transactions: u64) {
     let threads = 4;
     let store = Store::in_memory(Options {
         // Waits are short here; a thread that is preempted is no deadlock.
-        lock_timeout: std::time::Duration::from_secs(60),
+        lock_timeout: Duration::from_secs(60),
         ..options(threads)
     })
     .unwrap();

@@ -146,7 +146,7 @@ fn texts(found: Vec<impl ToString>) -> Vec<String> {
 fn configuration(durability: Durability) -> &'static str {
     match durability {
         Durability::None => "corun in memory",
-        Durability::Asynchronous => "corun, log synced every 100 ms",
+        Durability::Asynchronous => "corun, log synced every 10 ms",
         Durability::Durable => "corun, log on disk at commit, commits in groups",
     }
 }

@@ -12,7 +12,6 @@ mod transactions;
 mod ycsb;
 
 use std::path::Path;
-use std::time::Duration;
 
 use corun_exec::teams::Operation;
 use corun_store::{Options, RowError, Snapshot, Store, StoreError};
@@ -25,9 +24,6 @@ pub use ycsb::CorunYcsb;
 /// Log after which a checkpoint is made, in bytes: what engines with tables in memory get for those.
 const CHECKPOINT_LOG_BYTES: u64 = 1 << 30;
 
-/// Longest time an asynchronous commit is in memory only. Shorter than other engines promise, if they promise any.
-const FLUSH_EVERY: Duration = Duration::from_millis(100);
-
 /// Rows of one transaction of a load.
 const LOAD_ROWS: usize = 1000;
 
@@ -38,9 +34,8 @@ const LOAD_ROWS: usize = 1000;
 pub fn open(durability: Durability, folder: &Path, workers: usize) -> Result<Store, TxError> {
     let mut options = Options {
         workers: workers.max(1),
-        // As long as other engines can do without writing their data to files, and as seldom as they sync what nobody waits for.
+        // As long as other engines can do without writing their data to files.
         checkpoint_log_bytes: CHECKPOINT_LOG_BYTES,
-        flush_every: FLUSH_EVERY,
         ..Options::default()
     };
     options.durability = match durability {
