@@ -5,7 +5,8 @@
 //! 1. the next member of the team that runs;
 //! 2. once it has ended, every stray that was ready by then, once: it runs until it joins a list, blocks, yields or ends;
 //! 3. the next team;
-//! 4. if nobody can run, the OS thread sleeps until somebody is woken or the earliest deadline.
+//! 4. if nobody can run, the OS thread sleeps until somebody is woken or the earliest deadline; or the host waits in its place
+//!    ([`super::Scope::on_idle`]), and is asked now and then before 3, too.
 //!
 //! All functions take a raw pointer: a reference would be alive on several stacks at once. None runs code of a user while it
 //! has a reference. What it is not: it knows nothing of what members do.
@@ -14,7 +15,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use corun_model::teams::{Mapping, TeamsMode};
 
@@ -23,7 +24,7 @@ use super::lists::Lists;
 use super::local;
 use super::member::{Alarm, Member, Place};
 use super::ring::{Node, Ring};
-use super::scheduler::{OnLost, TeamOptions};
+use super::scheduler::{Host, Idle, OnLost, TeamOptions};
 use super::switch::{switch, switch_float};
 use super::token::Remote;
 
@@ -34,6 +35,8 @@ const STACK_RESERVE: usize = 8 << 10;
 const SERIAL_OPERATIONS: u32 = 4096;
 /// Rounds in which strays ran and no team did, after which the OS may run another thread. Unmeasured.
 const STRAY_ROUNDS: u32 = 16;
+/// Longest time that members keep the host from its own work, but for one team. Unmeasured.
+const HOST_EVERY: Duration = Duration::from_micros(200);
 
 /// The state of a scheduler. Only its own OS thread touches it.
 pub(super) struct Core {
@@ -70,6 +73,12 @@ pub(super) struct Core {
     pub overflowed: *mut Member,
     pub lost: Vec<(usize, Lost)>,
     pub on_lost: Option<OnLost<'static>>,
+    /// Who waits in the scheduler's place.
+    host: Option<Host<'static>>,
+    /// When it is to be asked next, even if members are ready.
+    host_at: Instant,
+    /// Nobody could run when the processor went to the root.
+    pub rests: bool,
     /// Members without work, for reuse.
     pub idle: Vec<*mut Member>,
     pub made: usize,
@@ -99,6 +108,9 @@ impl Core {
             overflowed: std::ptr::null_mut(),
             lost: Vec::new(),
             on_lost: None,
+            host: None,
+            host_at: Instant::now(),
+            rests: false,
             idle: Vec::new(),
             made: 0,
         }
@@ -253,6 +265,38 @@ impl Core {
         }
     }
 
+    /// Has a host from now on, or none. Returns the one there was: dropping it is code of the user.
+    pub fn set_host(&mut self, host: Option<Host<'static>>) -> Option<Host<'static>> {
+        self.host_at = Instant::now();
+        self.rests = false;
+        std::mem::replace(&mut self.host, host)
+    }
+
+    /// Whether the host comes before the next team.
+    fn host_is_due(&self) -> bool {
+        self.host.is_some() && self.running.head().is_null() && self.host_at <= Instant::now()
+    }
+
+    /// The host, and what it is asked for.
+    pub fn take_host(&mut self) -> Option<(Host<'static>, Idle)> {
+        let host = self.host.take()?;
+        let idle = match std::mem::take(&mut self.rests) {
+            true => Idle::Wait(self.alarms.first_key_value().map(|((deadline, _), _)| *deadline)),
+            false => Idle::Poll,
+        };
+        Some((host, idle))
+    }
+
+    /// Gives the host back, unless there is another one by now.
+    pub fn give_host(&mut self, host: Host<'static>) -> Option<Host<'static>> {
+        self.host_at = Instant::now() + HOST_EVERY;
+        if self.host.is_some() {
+            return Some(host);
+        }
+        self.host = Some(host);
+        None
+    }
+
     /// Sleeps until somebody may have been woken.
     fn sleep(&self) {
         match self.alarms.first_key_value() {
@@ -273,7 +317,7 @@ pub(super) unsafe fn ready(core: *mut Core, member: *mut Member) {
     unsafe { (*core).ready.push_back(member) };
 }
 
-/// Where the processor goes: a member, or the OS thread's own stack once all have ended.
+/// Where the processor goes: a member, or the OS thread's own stack once all have ended, or where it is the host's turn.
 ///
 /// # Safety
 /// On the core's thread; no reference to the core is alive.
@@ -281,10 +325,14 @@ pub(super) unsafe fn next(core: *mut Core) -> *mut Node {
     // SAFETY: as the caller says; each reference ends with its statement.
     unsafe {
         loop {
+            if (*core).host_is_due() {
+                return &raw mut (*core).root;
+            }
             if let Some(member) = (*core).pick() {
                 return member.cast();
             }
-            if (*core).live == 0 {
+            (*core).rests = (*core).host.is_some();
+            if (*core).live == 0 || (*core).rests {
                 return &raw mut (*core).root;
             }
             (*core).sleep();

@@ -54,7 +54,9 @@ pub use latch::{Latch, latch, latch_enter, latch_leave};
 pub use point::pass_on;
 pub use point::{Point, default_points, points, set_points};
 pub use profile::{LoadError, Loaded, load_profile};
-pub use scheduler::{Control, Lost, STACK_BYTES, Scheduler, Scope, TEAM_SIZE_MAX, TeamError, TeamOptions};
+pub use scheduler::{
+    Control, Idle, Lost, STACK_BYTES, Scheduler, Scope, TEAM_SIZE_MAX, TeamError, TeamOptions,
+};
 pub use token::{Token, park};
 
 /// What a member does next. Engines choose dense numbers: one for each operation that runs the same functions (paper 003, Table 2).

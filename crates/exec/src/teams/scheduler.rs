@@ -5,6 +5,8 @@ use std::cell::{RefCell, UnsafeCell};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
 
 use corun_model::teams::{Mapping, NextTeam, OperationStatistics, TeamsMode};
 
@@ -120,6 +122,19 @@ pub struct Scheduler(Control);
 #[derive(Clone)]
 pub struct Control(Rc<Shared>);
 
+/// What a host is asked for, see [`Scope::on_idle`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// Members are ready: do what is to be done now, and return.
+    Poll,
+    /// No member can run before it is woken, or before this time, if there is one. The host may wait so long for its own events; it
+    /// returns when it is told to. Returning early is allowed.
+    Wait(Option<Instant>),
+}
+
+/// Who waits in the scheduler's place.
+pub(super) type Host<'scope> = Box<dyn FnMut(Idle) + 'scope>;
+
 /// Who hears of members that are lost.
 pub(super) type OnLost<'scope> = Box<dyn FnMut(usize, &Lost) + 'scope>;
 
@@ -193,16 +208,18 @@ impl Scheduler {
         }
         // All members have ended. Nothing of this scope stays with the core, whatever the user's destructors do below.
         // SAFETY: no reference is alive.
-        let (on_lost, lost) = unsafe {
+        let (on_lost, host, lost) = unsafe {
             (*core).set_inside(false);
-            ((*core).on_lost.take(), std::mem::take(&mut (*core).lost))
+            (*core).remote.set_wake(None);
+            let host = (*core).set_host(None);
+            ((*core).on_lost.take(), host, std::mem::take(&mut (*core).lost))
         };
         local::with(|local| {
             local.member.set(before.0);
             local.gate.set(before.1);
             local.core.set(before.2);
         });
-        drop(on_lost);
+        drop((on_lost, host));
         if let Err(payload) = outcome {
             resume_unwind(payload);
         }
@@ -249,7 +266,18 @@ unsafe fn run(core: *mut Core) -> std::thread::Result<()> {
             let root = &raw mut (*core).root;
             core::go(core, root, core::next(core));
             let member = std::mem::replace(&mut (*core).overflowed, std::ptr::null_mut());
-            if !member.is_null() {
+            if member.is_null() {
+                // Taken out meanwhile: it may wake members and spawn.
+                if (*core).live > 0
+                    && let Some((mut host, idle)) = (*core).take_host()
+                {
+                    // As below. One that panicked is not asked again.
+                    let asked = catch_unwind(AssertUnwindSafe(|| host(idle)));
+                    let kept = asked.is_ok();
+                    outcome = outcome.and(asked);
+                    drop(if kept { (*core).give_host(host) } else { Some(host) });
+                }
+            } else {
                 // Whatever latches were held were its own: members do not switch in them.
                 local::with(|local| local.gate.set(local.gate.get() & !local::LATCHES));
                 let message = (*member).overflow_message();
@@ -328,6 +356,54 @@ impl<'scope, R> Scope<'scope, '_, R> {
             unsafe { std::mem::transmute::<Box<dyn FnMut(usize, &Lost) + 'scope>, OnLost>(hear) };
         // SAFETY: on the core's thread; no reference is alive.
         let before = unsafe { (*self.core).on_lost.replace(hear) };
+        // Code of the user, which may come here again.
+        drop(before);
+    }
+
+    /// Has the host wait wherever the scheduler would put the OS thread to sleep, so that one thread serves members and, for
+    /// instance, sockets; between teams it is asked now and then as well. `wait` runs on the scheduler's own stack, where it may wake
+    /// members and spawn some; `wake` is called, from any thread, when another thread has woken a member: it makes `wait` return. Its
+    /// first panic is passed on when all members have ended; until then the scheduler sleeps by itself.
+    ///
+    /// ```
+    /// use corun_exec::teams::{self, Idle, Scheduler, TeamOptions, Token};
+    /// use std::sync::mpsc;
+    ///
+    /// let Ok(mut scheduler) = Scheduler::new(TeamOptions::default()) else {
+    ///     return; // no switch has been written for this machine
+    /// };
+    /// // Stands for a socket: the host's own events come through it, and so does what wakes it.
+    /// let (events, arrived) = mpsc::channel::<Option<Token>>();
+    /// let wake = events.clone();
+    /// scheduler.scope(|scope| {
+    ///     scope.on_idle(
+    ///         move || wake.send(None).unwrap_or_default(),
+    ///         move |idle| {
+    ///             let event = match idle {
+    ///                 Idle::Poll => arrived.try_recv().ok(),
+    ///                 Idle::Wait(_) => arrived.recv().ok(),
+    ///             };
+    ///             if let Some(Some(member)) = event {
+    ///                 member.unpark();
+    ///             }
+    ///         },
+    ///     );
+    ///     scope.spawn("client", || {
+    ///         events.send(Token::current()).expect("the host listens");
+    ///         teams::park(None);
+    ///     });
+    /// });
+    /// ```
+    pub fn on_idle(&'scope self, wake: impl Fn() + Send + Sync + 'static, wait: impl FnMut(Idle) + 'scope) {
+        let host: Host<'scope> = Box::new(wait);
+        // SAFETY: taken out again before the scope ends.
+        let host: Host<'static> =
+            unsafe { std::mem::transmute::<Box<dyn FnMut(Idle) + 'scope>, Host<'static>>(host) };
+        // SAFETY: on the core's thread; no reference is alive.
+        let before = unsafe {
+            (*self.core).remote.set_wake(Some(Arc::new(wake)));
+            (*self.core).set_host(Some(host))
+        };
         // Code of the user, which may come here again.
         drop(before);
     }

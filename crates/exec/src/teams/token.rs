@@ -50,7 +50,12 @@ pub(super) struct Remote {
     /// Whether `woken` may have members. Set after a push, cleared before they are taken: never false for long while there are.
     any: AtomicBool,
     thread: Thread,
+    /// Ends a wait of the host, if the thread has one.
+    wake: Mutex<Option<Wake>>,
 }
+
+/// Ends a wait of a host.
+pub(super) type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// A woken member on its way to its own thread.
 struct Woken(*mut Member);
@@ -65,6 +70,7 @@ impl Remote {
             woken: Mutex::new(Vec::new()),
             any: AtomicBool::new(false),
             thread: std::thread::current(),
+            wake: Mutex::new(None),
         }
     }
 
@@ -76,6 +82,20 @@ impl Remote {
         // park, which the unpark below ends.
         self.any.store(true, Ordering::Release);
         self.thread.unpark();
+        let wake = self.wake.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(wake) = wake {
+            wake();
+        }
+    }
+
+    /// How a wait of the host is ended from now on; none: there is no host.
+    pub fn set_wake(&self, wake: Option<Wake>) {
+        let before = std::mem::replace(
+            &mut *self.wake.lock().unwrap_or_else(PoisonError::into_inner),
+            wake,
+        );
+        // Code of the user.
+        drop(before);
     }
 
     /// Whether somebody may have been woken.

@@ -63,35 +63,43 @@ pub struct Case {
     pub name: &'static str,
     /// What it runs.
     pub work: Work,
+    /// One client, whose commits are durable: nobody shares its writes.
+    pub alone: bool,
 }
 
 /// All of them, in the order of the documentation.
-pub const CASES: [Case; 9] = [
-    Case {
-        name: "tpcc",
-        work: Work::Tpcc(Mix::STANDARD),
-    },
-    Case {
-        name: "payment",
-        work: Work::Tpcc(Mix::only(Kind::Payment)),
-    },
-    Case {
-        name: "no_delivery",
-        work: Work::Tpcc(Mix::NO_DELIVERY),
-    },
+pub const CASES: [Case; 11] = [
+    tpcc_case("tpcc", Mix::STANDARD),
+    tpcc_case("payment", Mix::only(Kind::Payment)),
+    tpcc_case("no_delivery", Mix::NO_DELIVERY),
     ycsb_case("ycsb_a", Workload::A),
     ycsb_case("ycsb_b", Workload::B),
     ycsb_case("ycsb_c", Workload::C),
     ycsb_case("ycsb_d", Workload::D),
     ycsb_case("ycsb_e", Workload::E),
     ycsb_case("ycsb_f", Workload::F),
+    alone(tpcc_case("payment_alone", Mix::only(Kind::Payment))),
+    alone(ycsb_case("ycsb_f_alone", Workload::F)),
 ];
+
+const fn tpcc_case(name: &'static str, mix: Mix) -> Case {
+    Case {
+        name,
+        work: Work::Tpcc(mix),
+        alone: false,
+    }
+}
 
 const fn ycsb_case(name: &'static str, workload: Workload) -> Case {
     Case {
         name,
         work: Work::Ycsb(workload),
+        alone: false,
     }
+}
+
+const fn alone(case: Case) -> Case {
+    Case { alone: true, ..case }
 }
 
 const ALL_PROMISES: [Durability; 3] = [Durability::None, Durability::Asynchronous, Durability::Durable];
@@ -101,6 +109,7 @@ impl Case {
     /// all.
     fn promises(self, full: bool) -> Vec<Durability> {
         match self.work {
+            _ if self.alone => vec![Durability::Durable],
             Work::Tpcc(_) => ALL_PROMISES.to_vec(),
             Work::Ycsb(_) if full => ALL_PROMISES.to_vec(),
             Work::Ycsb(Workload::A | Workload::F) => vec![Durability::None, Durability::Durable],
@@ -174,6 +183,7 @@ impl Setup {
     /// The case run by `workers` workers on the first of `cpus`.
     pub fn new(case: Case, durability: Durability, workers: usize, cpus: &[CpuId], sizes: Sizes) -> Setup {
         let clients = match case.work {
+            _ if case.alone => 1,
             Work::Tpcc(_) => CLIENTS_OF_A_WAREHOUSE * usize::from(sizes.scale.warehouses.unsigned_abs()),
             Work::Ycsb(_) if durability == Durability::Durable => CLIENTS_OF_A_DURABLE_WORKER * workers,
             // Nothing to wait for: more clients than workers would only add switches between threads.
@@ -245,7 +255,7 @@ pub fn setups(full: bool, worker_counts: &[usize], cpus: &[CpuId], sizes: Sizes)
     let mut setups = Vec::new();
     for case in CASES {
         for durability in case.promises(full) {
-            for &workers in worker_counts {
+            for &workers in worker_counts.iter().filter(|workers| **workers == 1 || !case.alone) {
                 setups.push(Setup::new(case, durability, workers, cpus, sizes));
             }
         }
@@ -277,7 +287,7 @@ mod tests {
             assert!(usual.iter().any(|name| name == wanted), "{wanted}");
         }
         assert!(!usual.iter().any(|name| name == "ycsb_c_durable_t1"));
-        assert_eq!((usual.len(), full.len()), (3 * 3 * 2 + (6 + 2) * 2, 9 * 3 * 2));
+        assert_eq!((usual.len(), full.len()), (3 * 3 * 2 + (6 + 2) * 2 + 2, 9 * 3 * 2 + 2));
         let distinct: std::collections::BTreeSet<_> = full.iter().collect();
         assert_eq!(distinct.len(), full.len());
     }
@@ -291,6 +301,7 @@ mod tests {
         assert_eq!(clients(CASES[0], Durability::Durable), [20, 20]);
         assert_eq!(clients(CASES[3], Durability::None), [1, 2]);
         assert_eq!(clients(CASES[3], Durability::Durable), [8, 16]);
+        assert_eq!(clients(CASES[9], Durability::Durable)[0], 1);
     }
 
     #[test]

@@ -129,7 +129,11 @@ pub fn setups(quick: bool, scale: Option<Scale>, records: Option<u64>, cpus: &[C
         ("teams_tpcc_small", Work::Tpcc(Mix::STANDARD), small, false),
     ];
     let setup = |(name, work, sizes, even)| {
-        let case = Case { name, work };
+        let case = Case {
+            name,
+            work,
+            alone: false,
+        };
         let mut setup = Setup::new(case, Durability::None, 1, cpus, sizes);
         setup.even = even;
         setup.clients = match work {

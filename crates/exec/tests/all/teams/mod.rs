@@ -6,6 +6,7 @@
 ))]
 
 mod ends;
+mod idle;
 mod lists;
 mod lost;
 mod parks;
