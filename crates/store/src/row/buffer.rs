@@ -75,7 +75,7 @@ impl RowBuf {
         let Some(newest) = self.layout.newest() else {
             return false;
         };
-        let upgraded = RowBuf::upgraded_without(self.row(), newest, &self.missing);
+        let upgraded = RowBuf::upgraded_without(self.row(), &newest, &self.missing);
         *self = upgraded;
         true
     }
