@@ -12,6 +12,8 @@
 //! What it is not: the check of a definition ([`TableDef::check`]).
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use corun_exec::teams;
 use parking_lot::MutexGuard;
@@ -233,20 +235,18 @@ impl Transaction<'_> {
     pub fn table(&self, name: &str) -> Result<Table> {
         check_stack()?;
         self.go_on(|state| {
-            let definer = self.definer(state);
             let table = self.find(state, name)?;
-            Ok(table.seen_by(definer))
+            Ok(self.handle(state, &table))
         })
     }
 
     /// All tables, by name, as this transaction sees them.
     pub fn tables(&self) -> Vec<Table> {
         let mut state = self.session.state.borrow_mut();
-        let definer = self.definer(&mut state);
         let mut catalog = self.session.store.catalog.read().clone();
         state.definitions.apply(&mut catalog);
         let tables = catalog.tables.values();
-        tables.map(|table| table.seen_by(definer)).collect()
+        tables.map(|table| self.handle(&mut state, table)).collect()
     }
 
     /// Makes a table. Another transaction that makes one of the name waits for the end of this one.
@@ -280,7 +280,7 @@ impl Transaction<'_> {
                 );
             };
             match self.seen(state, &table).difference(&definition) {
-                None => Ok(table.seen_by(self.definer(state))),
+                None => Ok(self.handle(state, &table)),
                 Some(difference) => Err(StoreError::OtherDefinition {
                     table: definition.name,
                     difference,
@@ -317,7 +317,7 @@ impl Transaction<'_> {
         })
     }
 
-    /// Gives a table another name. Handles of it stay good, and say the new name from the commit on.
+    /// Gives a table another name. Handles of it stay good.
     ///
     /// # Errors
     /// [`StoreError::NoTable`], [`StoreError::Exists`], [`StoreError::Schema`] for a name that cannot be, locks that are not granted.
@@ -489,7 +489,7 @@ impl Transaction<'_> {
     ) -> Result<Table> {
         let seen = self.seen(state, table);
         if columns == seen.columns {
-            return Ok(table.seen_by(self.definer(state)));
+            return Ok(self.handle(state, table));
         }
         let mut with = TableDef { columns, ..seen };
         let id = table.0.id;
@@ -521,7 +521,7 @@ impl Transaction<'_> {
     /// Makes a definition that was checked, for the transaction. Returns the table that there is then, or was.
     pub(crate) fn make(&self, state: &mut State, definition: Definition) -> Result<Table> {
         let store = &*self.session.store;
-        let definer = self.definer(state);
+        self.definer(state);
         let change = match &definition {
             Definition::CreateTable(id, table) => {
                 let came = store.make_table(*id, table)?;
@@ -548,6 +548,7 @@ impl Transaction<'_> {
             }
             Definition::RenameTable(id, to) => {
                 let table = self.locked(state, *id)?;
+                state.definitions.claim(&table);
                 Change::Renamed {
                     from: self.name_of(state, &table),
                     to: to.clone(),
@@ -593,10 +594,10 @@ impl Transaction<'_> {
             | Change::IndexMade { table, .. }
             | Change::IndexDropped { table, .. } => table,
         };
-        let table = table.seen_by(definer);
+        let table = table.clone();
         let writes = state.writes.len();
         state.definitions.push(definition, change, writes);
-        Ok(table)
+        Ok(self.handle(state, &table))
     }
 
     /// A table comes, goes, or both.
@@ -609,7 +610,11 @@ impl Transaction<'_> {
     ) -> Result<Change> {
         if let Some(came) = &came {
             // Nobody else has it.
-            self.reach(state, came, Reach::Write)?;
+            if let Err(error) = self.reach(state, came, Reach::Write) {
+                came.0.dropped.store(true, Ordering::Release);
+                self.session.store.definitions.fetch_add(1, Ordering::AcqRel);
+                return Err(error);
+            }
             state.definitions.claim(came);
         }
         if let Some(gone) = &gone {
@@ -676,6 +681,12 @@ impl Transaction<'_> {
             name: self.name_of(state, table),
             ..table.0.definition(within)
         }
+    }
+
+    /// A handle that shows what the transaction has defined.
+    fn handle(&self, state: &mut State, table: &Table) -> Table {
+        let definer = self.definer(state);
+        table.seen_by(definer, state.definitions.name_of(table))
     }
 
     fn name_of(&self, state: &State, table: &Table) -> String {
@@ -799,7 +810,7 @@ impl StoreInner {
             if let Some(guard) = self.defining.try_lock() {
                 return guard;
             }
-            park.park(Some(std::time::Instant::now() + LOOK_EVERY));
+            park.park(Some(Instant::now() + LOOK_EVERY));
         }
     }
 
@@ -819,4 +830,4 @@ impl StoreInner {
 }
 
 /// How often a user-level thread asks again whether it may publish definitions. Unmeasured.
-const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(1);
+const LOOK_EVERY: Duration = Duration::from_millis(1);

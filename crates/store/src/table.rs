@@ -335,7 +335,14 @@ impl Drop for TableInner {
 /// It shows what is committed. One from [`Transaction::table`](crate::Transaction::table), or from the calls that make tables in a transaction,
 /// shows what that transaction has defined, too.
 #[derive(Clone)]
-pub struct Table(pub(crate) Arc<TableInner>, Definer);
+pub struct Table(pub(crate) Arc<TableInner>, Option<Within>);
+
+/// The transaction whose handle it is, and the name that it has given the table.
+#[derive(Clone)]
+struct Within {
+    definer: Definer,
+    name: Option<Arc<str>>,
+}
 
 impl std::fmt::Debug for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -346,22 +353,30 @@ impl std::fmt::Debug for Table {
 impl Table {
     /// A handle that shows what is committed.
     pub(crate) fn new(inner: Arc<TableInner>) -> Self {
-        Table(inner, Definer::NONE)
+        Table(inner, None)
     }
 
-    /// A handle that shows what a transaction has defined, too.
-    pub(crate) fn seen_by(&self, definer: Definer) -> Self {
-        Table(Arc::clone(&self.0), definer)
+    /// A handle that shows what a transaction has defined, too: the table's name perhaps.
+    pub(crate) fn seen_by(&self, definer: Definer, name: Option<&str>) -> Self {
+        let name = name.map(Arc::from);
+        Table(Arc::clone(&self.0), Some(Within { definer, name }))
+    }
+
+    /// The transaction whose handle it is, if that has defined something of the table and not committed.
+    fn is_within(&self) -> Option<&Within> {
+        let within = self.1.as_ref();
+        within.filter(|within| self.0.definer() == within.definer)
     }
 
     /// Whether it shows what its transaction has defined and not committed.
     fn within(&self) -> bool {
-        self.1 != Definer::NONE && self.0.definer() == self.1
+        self.is_within().is_some()
     }
 
-    /// Its name. A new one it has from the commit on.
+    /// Its name.
     pub fn name(&self) -> &str {
-        self.0.name()
+        let within = self.is_within().and_then(|within| within.name.as_deref());
+        within.unwrap_or(self.0.name())
     }
 
     /// Whether both are the same table of the same store.
@@ -371,7 +386,10 @@ impl Table {
 
     /// Its columns and indexes as they are now, without indexes that are being made.
     pub fn definition(&self) -> TableDef {
-        self.0.definition(self.within())
+        TableDef {
+            name: self.name().to_owned(),
+            ..self.0.definition(self.within())
+        }
     }
 
     /// Position of a column.

@@ -174,10 +174,16 @@ impl Layout {
         Arc::new(layout)
     }
 
-    /// The layout that its table shows to all; none if it is this one, or the table is gone.
+    /// The layout that its table shows to all, if that has come after this one, and this one was not rolled back.
     pub(super) fn newest(&self) -> Option<Arc<Layout>> {
         let newest = self.table.upgrade()?.read().clone()?;
-        (newest.shape > self.shape).then_some(newest)
+        let same = |(old, new): (&ColumnDef, &ColumnDef)| {
+            old.data_type == new.data_type && old.nullable == new.nullable
+        };
+        let goes_on = newest.shape > self.shape
+            && newest.columns.len() >= self.columns.len()
+            && self.columns.iter().zip(&newest.columns).all(same);
+        goes_on.then_some(newest)
     }
 
     /// The layout with all columns that are shown.
@@ -215,18 +221,17 @@ impl Layout {
         &self.columns
     }
 
-    /// Position of a column that is shown, or that its table shows by now.
+    /// Position of a column that is shown.
     pub(super) fn position(&self, name: &str) -> Result<usize, RowError> {
-        let position = |layout: &Layout| layout.fields.iter().position(|field| field.name == name);
-        position(self.whole())
-            .or_else(|| position(&*self.newest()?))
+        let mut fields = self.whole().fields.iter();
+        fields
+            .position(|field| field.name == name)
             .ok_or_else(|| self.no_column(format!("{name:?}")))
     }
 
     #[cold]
     pub(super) fn no_column(&self, column: String) -> RowError {
-        let newest = self.newest();
-        let fields = &newest.as_deref().unwrap_or(self.whole()).fields;
+        let fields = &self.whole().fields;
         RowError::NoColumn {
             column,
             columns: fields.iter().map(|field| field.name.clone()).collect(),
