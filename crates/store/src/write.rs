@@ -107,11 +107,9 @@ impl Transaction<'_> {
             ctx!();
             // SAFETY: locked; what the transaction replaces is kept to its end.
             let row = unsafe { table.0.layouts.row(before) }.expect("a row that is there");
-            let mut scratch = state
-                .scratch
-                .take()
-                .unwrap_or_else(|| RowBuf::new(table.layout()));
-            scratch.load(table.layout(), row);
+            let newest = table.0.layouts.newest();
+            let mut scratch = state.scratch.take().unwrap_or_else(|| RowBuf::new(newest));
+            scratch.load(newest, row);
             Ok((scratch, before))
         })?;
         let changed = change(&mut scratch);

@@ -49,6 +49,9 @@ fn every_commit_is_whole_in_followers_backups_and_restored_stores() {
                 backups.push((done.ts, again));
             }
             if round % 11 == 5 {
+                // Not faster than the follower.
+                let last = store.flush().unwrap();
+                assert!(follower.wait_for(last, Duration::from_secs(60)).unwrap());
                 store.checkpoint().unwrap();
             }
             if random.once_in(6) {

@@ -58,7 +58,7 @@ impl Rows {
                 ..ColumnDef::new(&column.name, Type::I64)
             });
         }
-        table = table.primary_key(&["id"]);
+        table = table.primary_key(&[&self.columns[0].name]);
         for (index, (unique, at)) in &self.indexes {
             table.indexes.push(IndexDef {
                 name: index.clone(),
@@ -228,7 +228,7 @@ fn in_table(
         }
         _ => {
             let mut row = table.new_row();
-            row.set("id", id)?;
+            row.set(0, id)?;
             row.set(to, value(field))?;
             transaction.upsert(table, &row).map(drop)
         }
@@ -309,9 +309,12 @@ fn in_model(table: &mut Rows, (kind, id, field, unique): Drawn, column: &str, to
             let Some(at) = table.position(to) else {
                 return false;
             };
-            (row[0], row[at]) = (Some(id), field);
-            table.rows.insert(id, row);
-            true
+            row[0] = Some(id);
+            row[at] = field;
+            row[0].is_some_and(|key| {
+                table.rows.insert(key, row.clone());
+                true
+            })
         }
     }
 }
