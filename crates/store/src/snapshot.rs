@@ -96,7 +96,8 @@ impl Snapshot {
     fn check_index(&self, index: &Index) -> Result<()> {
         self.check(&index.table)?;
         let own = self.sees_definitions(&index.table);
-        if !index.inner.is_made(self.ts) && !(own && index.inner.serves_own(self.ts)) {
+        let is_made = index.inner.is_made(self.ts) || own && index.inner.serves_own(self.ts);
+        if !is_made {
             return Err(index.unusable("was made after the snapshot"));
         }
         if !index.inner.is_live() || own && !index.inner.is_kept() {

@@ -281,7 +281,7 @@ impl Definer {
     pub(crate) const NONE: Definer = Definer(0);
 
     pub(crate) fn new(number: u64, slot: u32) -> Self {
-        Definer(number << 32 | u64::from(slot) + 1)
+        Definer((number << 32) | (u64::from(slot) + 1))
     }
 
     /// Whether it is the transaction of a session's slot that goes on.

@@ -46,7 +46,7 @@ impl Reading<'_> {
         let threads = match blocks.iter().map(length).sum() {
             0 => return Ok(()),
             // Many such lie between the definitions of one transaction.
-            0..SMALL_BYTES => 1,
+            1..SMALL_BYTES => 1,
             _ => self.options.threads(),
         };
         let records = AtomicU64::new(0);
