@@ -44,7 +44,8 @@ impl Transaction<'_> {
     /// let mut row = table.new_row();
     /// row.set("id", 1)?;
     /// transaction.insert(&table, &row)?;
-    /// let found = transaction.fetch(&table.primary(), &[1.into()])?.unwrap();
+    /// let by_id = table.primary();
+    /// let found = transaction.fetch(&by_id, &[1.into()])?.unwrap();
     /// assert_eq!(found.row.get::<i32>("size")?, 7);
     /// assert!(transaction.table("t")?.is_same(&table));
     /// assert!(store.table("t").is_err(), "others do not see it yet");
@@ -118,8 +119,7 @@ impl Transaction<'_> {
     /// [`StoreError::NoTable`], locks that are not granted.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         self.change_definitions(|state| {
-            self.lock_name(state, name)?;
-            let table = self.find(state, name)?;
+            let table = self.lock_named(state, name)?;
             self.make(state, Definition::DropTable(table.0.id)).map(drop)
         })
     }
@@ -131,8 +131,7 @@ impl Transaction<'_> {
     /// As [`Transaction::drop_table`].
     pub fn truncate_table(&self, name: &str) -> Result<Table> {
         self.change_definitions(|state| {
-            self.lock_name(state, name)?;
-            let table = self.find(state, name)?;
+            let table = self.lock_named(state, name)?;
             self.make(
                 state,
                 Definition::Truncate(table.0.id, self.session.store.new_id()),
@@ -146,11 +145,9 @@ impl Transaction<'_> {
     /// [`StoreError::NoTable`], [`StoreError::Exists`], [`StoreError::Schema`] for a name that cannot be, locks that are not granted.
     pub fn rename_table(&self, name: &str, to: &str) -> Result<()> {
         self.change_definitions(|state| {
-            self.lock_name(state, name)?;
-            let table = self.find(state, name)?;
+            let table = self.lock_named(state, name)?;
             self.lock_name(state, to)?;
             self.check_free(state, to)?;
-            self.reach(state, &table, Reach::Write)?;
             let mut renamed = self.seen(state, &table);
             to.clone_into(&mut renamed.name);
             renamed.check()?;
@@ -386,6 +383,20 @@ impl Transaction<'_> {
     fn name_of(&self, state: &State, table: &Table) -> String {
         let name = state.definitions.name_of(table);
         name.unwrap_or(table.name()).to_owned()
+    }
+
+    /// The table of a name, locked exclusively; nobody else makes, drops or renames one of the name.
+    fn lock_named(&self, state: &mut State, name: &str) -> Result<Table> {
+        self.lock_name(state, name)?;
+        loop {
+            let table = self.find(state, name)?;
+            match self.reach(state, &table, Reach::Write) {
+                Ok(_) => return Ok(table),
+                // Another transaction has written it again while this one waited.
+                Err(StoreError::Dropped { .. }) if !self.find(state, name)?.is_same(&table) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Keeps others from making, dropping or renaming a table of this name.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use corun_store::storage::{Storage, Twin};
-use corun_store::{Archive, Follower, Options, Store, Ts, Until, restore_to_on};
+use corun_store::{Archive, ColumnDef, Follower, Options, Store, Ts, Type, Until, restore_to_on};
 
 use super::model::{Model, Picked};
 use super::{Dump, dump, dump_of, options};
@@ -77,5 +77,46 @@ fn every_commit_is_whole_in_followers_backups_and_restored_stores() {
         assert!(follower.wait_for(last, Duration::from_secs(60)).unwrap());
         let seen = dump_of(&follower.snapshot().unwrap(), &follower.tables());
         assert_eq!(seen, dump(&store));
+    }
+}
+
+#[test]
+fn folders_of_older_programs_take_definitions_in_transactions() {
+    for format in ["format-1", "format-2"] {
+        let disk = Twin::new(1);
+        let fixture = format!("{}/tests/fixtures/{format}", env!("CARGO_MANIFEST_DIR"));
+        for entry in std::fs::read_dir(fixture).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            disk.put(name, &std::fs::read(&path).unwrap());
+        }
+        let store = super::open(&disk);
+        let before = dump(&store);
+        assert!(before.values().any(|(_, rows)| rows.len() > 100));
+        let mut session = store.session_here().unwrap();
+        let transaction = session.begin().unwrap();
+        for table in transaction.tables() {
+            let column = ColumnDef::new("added", Type::I64).default_value(5);
+            transaction.add_column(&table, column).unwrap();
+            transaction
+                .rename_column(&table, &table.definition().columns[1].name, "renamed")
+                .unwrap();
+            let table = transaction.set_default(&table, "added", 6).unwrap();
+            transaction
+                .rename_table(table.name(), &format!("{}_2", table.name()))
+                .unwrap();
+        }
+        assert_eq!(dump(&store), before);
+        transaction.commit().unwrap();
+        let seen = dump(&store);
+        for (name, (_, rows)) in &before {
+            let now = &seen[&format!("{name}_2")].1;
+            assert!(now.iter().all(|row| row.last().unwrap() == "5"));
+            let without: Vec<_> = now.iter().map(|row| row[..row.len() - 1].to_vec()).collect();
+            assert_eq!(without, *rows);
+        }
+        assert_eq!(dump(&super::open(&disk.crash(1))), seen);
+        store.checkpoint().unwrap();
+        assert_eq!(dump(&super::open(&disk.crash(2))), seen);
     }
 }

@@ -294,3 +294,39 @@ fn tables_are_made_and_dropped_by_many_at_once() {
     assert_eq!(found(&store), expected);
     assert_eq!(found(&open(&disk.crash(1))), expected);
 }
+
+#[test]
+fn who_drops_empties_or_renames_a_table_finds_it_written_again() {
+    let store = Store::in_memory(options()).unwrap();
+    for what in 0..3 {
+        let definition = TableDef::new("t").column("id", Type::I64).column("x", Type::I64);
+        let table = store.create_table(definition).unwrap();
+        let (mut one, mut two) = (store.session_here().unwrap(), store.session_here().unwrap());
+        let first = one.begin().unwrap();
+        first.drop_column(&table, "x").unwrap();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| {
+                two.set_lock_timeout(Duration::from_secs(60));
+                two.run(|transaction| match what {
+                    0 => transaction.rename_table("t", "u"),
+                    1 => transaction.truncate_table("t").map(drop),
+                    _ => transaction.drop_table("t"),
+                })
+            });
+            // It may come before the other waits: then it finds the table as it is by then.
+            std::thread::sleep(Duration::from_millis(20));
+            first.commit().unwrap();
+            waits.join().unwrap().unwrap();
+        });
+        let names: Vec<_> = dump(&store).into_keys().collect();
+        match what {
+            0 => assert_eq!(names, ["u"]),
+            1 => assert_eq!(names, ["t", "u"]),
+            _ => assert_eq!(names, ["u"]),
+        }
+        assert_eq!(store.table("u").unwrap().definition().columns.len(), 1);
+        if what == 1 {
+            store.drop_table("t").unwrap();
+        }
+    }
+}
