@@ -49,13 +49,13 @@ struct Shape {
     adds: bool,
     undone: AtomicBool,
     /// By the number of their layout, how rows of before are read; made when the first is.
-    older: Box<[OnceLock<Arc<Layout>>]>,
+    older: OnceLock<Box<[OnceLock<Arc<Layout>>]>>,
 }
 
 impl Shape {
     fn new(layout: Arc<Layout>, before: usize, adds: bool) -> Self {
         Shape {
-            older: (0..layout.number()).map(|_| OnceLock::new()).collect(),
+            older: OnceLock::new(),
             layout,
             before,
             since: AtomicU64::new(0),
@@ -251,10 +251,77 @@ impl Layouts {
 
     fn read_older<'a>(&'a self, shape: &'a Shape, number: usize) -> &'a Layout {
         let bytes_of = &self.shape(number).layout;
-        match shape.older.get(number) {
+        let numbers = 0..shape.layout.number();
+        let older = (shape.older).get_or_init(|| numbers.map(|_| OnceLock::new()).collect());
+        match older.get(number) {
             Some(older) => older.get_or_init(|| bytes_of.shown_as(&shape.layout)),
             // A row that its transaction is taking back just now.
             None => bytes_of,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::TableDef;
+    use crate::value::Type;
+
+    fn columns(count: usize) -> Vec<ColumnDef> {
+        let table = (0..count).fold(TableDef::new("t"), |table, at| {
+            table.column(&format!("c{at}"), Type::I64)
+        });
+        table.columns
+    }
+
+    #[test]
+    fn every_shape_has_a_place_of_its_own() {
+        let mut expected = (0, 0);
+        for number in 0..SHAPES_MAX {
+            assert_eq!(place(number), expected);
+            expected.1 += 1;
+            if expected.1 == FIRST << expected.0.saturating_sub(1) {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+        assert_eq!(place(SHAPES_MAX - 1).0, PARTS - 1);
+    }
+
+    #[test]
+    fn what_is_taken_back_is_nobodys_and_what_is_shown_is_known_by_its_commit() {
+        let layouts = Layouts::new(columns(1));
+        let first = Arc::clone(layouts.newest());
+        let before = layouts.change(columns(2));
+        let undone = Arc::clone(layouts.newest());
+        assert!(Arc::ptr_eq(layouts.shown(), &first) && layouts.has(&undone));
+        layouts.undo_to(before);
+        assert!(Arc::ptr_eq(layouts.newest(), &first) && !layouts.has(&undone) && layouts.has(&first));
+        layouts.change(columns(2));
+        layouts.change(columns(3));
+        layouts.show(Ts(7));
+        let mut renamed = columns(3);
+        renamed[0].name = "other".to_owned();
+        layouts.change(renamed);
+        layouts.show(Ts(9));
+        assert_eq!((layouts.additions(), layouts.added()), (vec![Ts(7), Ts(7)], 2));
+        let names = |ts| layouts.at(Ts(ts)).definitions()[0].name.clone();
+        assert_eq!([names(6), names(8), names(9)], ["c0", "c0", "other"]);
+        assert_eq!([6, 7].map(|ts| layouts.at(Ts(ts)).columns()), [1, 3]);
+        assert_eq!(
+            layouts.at(Ts(8)).number(),
+            layouts.newest().number(),
+            "its bytes are the same"
+        );
+    }
+
+    #[test]
+    fn there_is_an_end_of_changes() {
+        let layouts = Layouts::new(columns(1));
+        for _ in 1..SHAPES_MAX {
+            assert!(layouts.has_room());
+            let before = layouts.change(columns(2));
+            layouts.undo_to(before);
+        }
+        assert!(!layouts.has_room());
     }
 }
