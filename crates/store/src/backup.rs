@@ -83,13 +83,8 @@ impl Store {
         };
         // What others are told is there must not be lost here by a crash.
         let flush = || Ok(inner.log.flush().map(drop)?);
-        image::write(
-            &target,
-            &inner.catalog.read(),
-            &snapshot,
-            &mut CheckpointMap::default(),
-            flush,
-        )
+        let catalog = inner.catalog.read().clone();
+        image::write(&target, &catalog, &snapshot, &mut CheckpointMap::default(), flush)
     }
 }
 

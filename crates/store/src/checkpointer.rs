@@ -86,7 +86,8 @@ impl StoreInner {
         };
         // The log must not be shorter than the checkpoint.
         let flush = || Ok(self.log.flush().map(drop)?);
-        let done = image::write(&target, &self.catalog.read(), &snapshot, &mut map, flush)?;
+        let catalog = self.catalog.read().clone();
+        let done = image::write(&target, &catalog, &snapshot, &mut map, flush)?;
         *self.checkpointer.map.lock() = map;
         self.log
             .remove_before(snapshot.ts())

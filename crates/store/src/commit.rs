@@ -5,6 +5,8 @@
 //!          ─► locks are let go ─► old versions become garbage ─► a durable commit waits for the disk
 //! ```
 //!
+//! One with definitions shows them to all between the log and its locks, while no checkpoint is written.
+//!
 //! Locks are let go before the log is on disk: whoever reads what this transaction wrote commits behind it in the log, so
 //! nothing durable ever depends on something that is not. A transaction that only read waits, if it is durable, for the newest
 //! commit it has seen.
@@ -14,6 +16,7 @@ use corun_exec::teams;
 
 use crate::changed::ahead;
 use crate::commit_handle::CommitHandle;
+use crate::definition_set::DefinitionMark;
 use crate::error::Result;
 use crate::horizon::unlinked;
 use crate::log::LARGE_BYTES;
@@ -24,7 +27,8 @@ use crate::ts::Ts;
 use crate::write_set::WriteMark;
 
 impl Transaction<'_> {
-    /// Ends the transaction; its changes are visible to all others from now on. Waits as the session's durability says.
+    /// Ends the transaction; what it has changed and defined is visible to all others from now on, and in the log as one: after a crash all
+    /// of it is there, or nothing. Waits as the session's durability says.
     /// Returns its timestamp; of a transaction that changed nothing, the newest there was.
     ///
     /// # Errors
@@ -72,7 +76,7 @@ impl Transaction<'_> {
             return Err(crate::StoreError::Ended);
         }
         // One that only read has little code to share with others, and a barrier costs about a tenth of a fetch in cache.
-        if state.writes.is_empty() {
+        if state.writes.is_empty() && state.definitions.is_empty() {
             let seen = state.seen;
             self.finished = true;
             state.finish(unlinked(|| store.log.last()));
@@ -80,10 +84,16 @@ impl Transaction<'_> {
         }
         teams::operation(COMMIT);
         ctx!();
+        // A checkpoint has all of the definitions or nothing.
+        let defines = !state.definitions.is_empty();
+        let defining = defines.then(|| store.lock_defining(&self.session.park));
         let marked = ahead(store.log.last());
-        let redo = state.writes.make_redo(&state.tables, marked);
+        let redo = state.writes.make_redo(&state.tables, &state.definitions, marked);
         ctx!();
-        let stamp = |ts| state.writes.stamp(&state.tables, ts, marked);
+        let stamp = |ts| {
+            state.writes.stamp(&state.tables, ts, marked);
+            state.definitions.show(ts);
+        };
         // An error drops the transaction, which undoes it.
         let ts = if redo.len() >= LARGE_BYTES {
             // Nor does the session keep that much memory.
@@ -94,6 +104,10 @@ impl Transaction<'_> {
             ts
         };
         self.finished = true;
+        if defines {
+            state.definitions.publish(store, ts);
+            drop(defining);
+        }
         ctx!();
         let garbage = &mut state.garbage;
         state
@@ -145,6 +159,7 @@ impl Drop for Transaction<'_> {
             return;
         };
         state.undo_to(&WriteMark::default());
+        state.undo_definitions_to(&DefinitionMark::default(), &self.session.store);
         let log = &self.session.store.log;
         state.finish(unlinked(|| log.last()));
         state.clear_garbage(&self.session.store);

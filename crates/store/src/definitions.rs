@@ -1,75 +1,110 @@
-//! Tables and indexes are made and dropped: what a [`Store`] does about definitions.
+//! Tables, columns and indexes are made, changed and dropped: by a [`Transaction`], among its other changes, or by a [`Store`](crate::Store)
+//! in a transaction of its own.
 //!
 //! ```text
-//! one at a time (`defining`) ─► the table is locked, if it is there ─► the log has the definition ─► the catalog or the table has it
-//! ─► the log is on disk
+//! the name, if it comes or goes, and the table are locked ─► the change is made, for who has the locks ─► the transaction goes on with it
+//! ─► commit: one block of the log has definitions and rows in their order ─► all are shown it ─► locks are let go
 //! ```
+//!
+//! Here is what may be defined, `make.rs` makes it. Locks are kept to the end, as those of rows. Two transactions that make a table of one name wait for each other by the name's lock. What is
+//! defined and how it is taken back is in `definition_set.rs`; rows are written again in `rewrite.rs`.
 //!
 //! What it is not: the check of a definition ([`TableDef::check`]).
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+mod make;
+mod of_store;
 
-use corun_exec::teams;
+pub(crate) use make::make_index;
 
+use crate::constant::Constant;
+use crate::definition::Definition;
 use crate::error::{Result, StoreError};
-use crate::index::IndexInner;
-use crate::park;
-use crate::recovery;
-use crate::redo;
+use crate::known::Reach;
+use crate::lock::TableMode;
+use crate::operations::check_stack;
 use crate::row::RowError;
 use crate::schema::{ColumnDef, PRIMARY, SchemaError, TableDef};
-use crate::store::{Store, StoreInner};
-use crate::table::{Table, TableInner};
-use crate::transaction::Lock;
-use crate::ts::Ts;
+use crate::session::State;
+use crate::table::{Definer, Table};
+use crate::transaction::Transaction;
+use crate::value::Value;
 
-impl Store {
-    /// Makes a table. It is durable when this returns.
-    ///
-    /// # Errors
-    /// [`StoreError::Schema`], [`StoreError::Exists`], errors of the log.
-    pub fn create_table(&self, definition: TableDef) -> Result<Table> {
-        teams::blocking(|| {
-            definition.check()?;
-            self.inner.check_open()?;
-            let _defining = self.inner.defining.lock();
-            self.create(definition)
-        })
-    }
-
-    /// The table of this definition: as [`Store::create_table`], if there is no table of its name.
+/// Definitions are changed within the transaction: it sees them at once, others when it has committed. It has the tables locked exclusively
+/// until then.
+impl Transaction<'_> {
+    /// A table by name, as this transaction sees it: its handle shows what the transaction has defined, before or after this call.
     ///
     /// ```
-    /// use corun_store::{Options, Store, TableDef, Type};
-    ///
-    /// let store = Store::in_memory(Options::default())?;
-    /// let definition = TableDef::new("t").column("id", Type::I64).primary_key(&["id"]);
-    /// let table = store.create_table_if_missing(definition.clone())?;
-    /// assert!(store.create_table_if_missing(definition.clone())?.is_same(&table));
-    /// let refused = store.create_table_if_missing(definition.nullable("note", Type::I64)).unwrap_err();
-    /// assert_eq!(
-    ///     refused.to_string(),
-    ///     "there is a table \"t\" already, and it is not as defined: it has no column \"note\""
-    /// );
+    /// # use corun_store::{ColumnDef, Options, Store, TableDef, Type};
+    /// # let store = Store::in_memory(Options::default())?;
+    /// let mut session = store.session_here()?;
+    /// let transaction = session.begin()?;
+    /// let table = transaction.create_table(TableDef::new("t").column("id", Type::I64).primary_key(&["id"]))?;
+    /// transaction.add_column(&table, ColumnDef::new("size", Type::I32).default_value(7))?;
+    /// let mut row = table.new_row();
+    /// row.set("id", 1)?;
+    /// transaction.insert(&table, &row)?;
+    /// let by_id = table.primary();
+    /// let found = transaction.fetch(&by_id, &[1.into()])?.unwrap();
+    /// assert_eq!(found.row.get::<i32>("size")?, 7);
+    /// assert!(transaction.table("t")?.is_same(&table));
+    /// assert!(store.table("t").is_err(), "others do not see it yet");
+    /// transaction.commit()?;
+    /// assert_eq!(store.table("t")?.rows(), 1);
     /// # Ok::<(), corun_store::StoreError>(())
     /// ```
     ///
     /// # Errors
-    /// [`StoreError::OtherDefinition`] if the table there is has other columns, another primary key or other indexes; the order of its
-    /// indexes does not matter. Else as [`Store::create_table`].
+    /// [`StoreError::NoTable`].
+    pub fn table(&self, name: &str) -> Result<Table> {
+        check_stack()?;
+        self.go_on(|state| {
+            let table = self.find(state, name)?;
+            Ok(self.handle(state, &table))
+        })
+    }
+
+    /// All tables, by name, as this transaction sees them.
+    pub fn tables(&self) -> Vec<Table> {
+        let mut state = self.session.state.borrow_mut();
+        let mut catalog = self.session.store.catalog.read().clone();
+        state.definitions.apply(&mut catalog);
+        let tables = catalog.tables.values();
+        tables.map(|table| self.handle(&mut state, table)).collect()
+    }
+
+    /// Makes a table. Another transaction that makes one of the name waits for the end of this one.
+    ///
+    /// # Errors
+    /// [`StoreError::Schema`], [`StoreError::Exists`], locks that are not granted.
+    pub fn create_table(&self, definition: TableDef) -> Result<Table> {
+        definition.check()?;
+        self.change_definitions(|state| {
+            self.lock_name(state, &definition.name)?;
+            self.check_free(state, &definition.name)?;
+            self.make(
+                state,
+                Definition::CreateTable(self.session.store.new_id(), definition),
+            )
+        })
+    }
+
+    /// The table of this definition: as [`Transaction::create_table`], if there is no table of its name.
+    ///
+    /// # Errors
+    /// As [`Store::create_table_if_missing`].
     pub fn create_table_if_missing(&self, definition: TableDef) -> Result<Table> {
-        teams::blocking(|| {
-            definition.check()?;
-            self.inner.check_open()?;
-            // Who makes the table now holds this until it is durable.
-            let _defining = self.inner.defining.lock();
-            let known = self.inner.catalog.read().tables.get(&definition.name).cloned();
-            let Some(table) = known else {
-                return self.create(definition);
+        definition.check()?;
+        self.change_definitions(|state| {
+            self.lock_name(state, &definition.name)?;
+            let Ok(table) = self.find(state, &definition.name) else {
+                return self.make(
+                    state,
+                    Definition::CreateTable(self.session.store.new_id(), definition),
+                );
             };
-            match table.definition().difference(&definition) {
-                None => Ok(table),
+            match self.seen(state, &table).difference(&definition) {
+                None => Ok(self.handle(state, &table)),
                 Some(difference) => Err(StoreError::OtherDefinition {
                     table: definition.name,
                     difference,
@@ -78,122 +113,57 @@ impl Store {
         })
     }
 
-    /// Makes a table of a definition that was checked. The caller holds `defining`.
-    fn create(&self, definition: TableDef) -> Result<Table> {
-        let id = self.inner.catalog.read().next_id + 1;
-        self.create_as(id, definition)
-    }
-
-    /// The same under a number that no table has.
-    pub(crate) fn create_as(&self, id: u32, definition: TableDef) -> Result<Table> {
-        let inner = &self.inner;
-        {
-            let mut catalog = inner.catalog.write();
-            if catalog.tables.contains_key(&definition.name) {
-                return Err(StoreError::Exists {
-                    what: "a table",
-                    name: definition.name,
-                });
-            }
-            catalog.next_id = catalog.next_id.max(id);
-        }
-        let ts = inner.append_definition(&redo::create_table(id, &definition))?;
-        let table = inner.make_table(id, &definition, ts)?;
-        inner
-            .catalog
-            .write()
-            .tables
-            .insert(definition.name, table.clone());
-        inner.flush_definition()?;
-        Ok(table)
-    }
-
-    /// Drops a table with all its rows. Waits for transactions that use it.
+    /// Drops a table with all its rows. Waits for other transactions that use it.
     ///
     /// # Errors
-    /// [`StoreError::NoTable`], locks that are not granted, errors of the log.
+    /// [`StoreError::NoTable`], locks that are not granted.
     pub fn drop_table(&self, name: &str) -> Result<()> {
-        teams::blocking(|| {
-            let inner = &self.inner;
-            let _defining = inner.defining.lock();
-            let table = self.table(name)?;
-            let mut session = self.session_here()?;
-            let locked = session.begin()?;
-            locked.lock_table(&table, Lock::Exclusive)?;
-            inner.append_definition(&redo::drop_table(table.0.id))?;
-            table.0.dropped.store(true, Ordering::Release);
-            inner.catalog.write().tables.remove(name);
-            inner.definitions.fetch_add(1, Ordering::AcqRel);
-            locked.abort();
-            inner.flush_definition()
+        self.change_definitions(|state| {
+            let table = self.lock_named(state, name)?;
+            self.make(state, Definition::DropTable(table.0.id)).map(drop)
         })
     }
 
-    /// Takes all rows out of a table at once, as if it were dropped and made again. Waits for transactions that use it. Snapshots of before
-    /// still read the rows through handles of before; for all else those are handles of a table that was dropped. Returns the new one.
+    /// Takes all rows out of a table at once, as if it were dropped and made again. Waits for other transactions that use it. Returns the
+    /// table's new handle: those of before are of a table that was dropped.
     ///
     /// # Errors
-    /// As [`Store::drop_table`].
+    /// As [`Transaction::drop_table`].
     pub fn truncate_table(&self, name: &str) -> Result<Table> {
-        teams::blocking(|| {
-            let _defining = self.inner.defining.lock();
-            let id = self.inner.catalog.read().next_id + 1;
-            self.truncate_as(name, id)
+        self.change_definitions(|state| {
+            let table = self.lock_named(state, name)?;
+            self.make(
+                state,
+                Definition::Truncate(table.0.id, self.session.store.new_id()),
+            )
         })
     }
 
-    /// The same; the table gets a number that no table has. The caller holds `defining`, or is alone.
-    pub(crate) fn truncate_as(&self, name: &str, id: u32) -> Result<Table> {
-        let inner = &self.inner;
-        let old = self.table(name)?;
-        let mut session = self.session_here()?;
-        let locked = session.begin()?;
-        locked.lock_table(&old, Lock::Exclusive)?;
-        let ts = inner.append_definition(&redo::truncate_table(old.0.id, id))?;
-        let table = inner.make_table(id, &old.definition(), ts)?;
-        old.0.dropped.store(true, Ordering::Release);
-        {
-            let mut catalog = inner.catalog.write();
-            catalog.next_id = catalog.next_id.max(id);
-            catalog.tables.insert(name.to_owned(), table.clone());
-        }
-        inner.definitions.fetch_add(1, Ordering::AcqRel);
-        locked.abort();
-        inner.flush_definition()?;
-        Ok(table)
+    /// Gives a table another name. Handles of it stay good.
+    ///
+    /// # Errors
+    /// [`StoreError::NoTable`], [`StoreError::Exists`], [`StoreError::Schema`] for a name that cannot be, locks that are not granted.
+    pub fn rename_table(&self, name: &str, to: &str) -> Result<()> {
+        self.change_definitions(|state| {
+            let table = self.lock_named(state, name)?;
+            self.lock_name(state, to)?;
+            self.check_free(state, to)?;
+            let mut renamed = self.seen(state, &table);
+            to.clone_into(&mut renamed.name);
+            renamed.check()?;
+            self.make(state, Definition::RenameTable(table.0.id, renamed.name))
+                .map(drop)
+        })
     }
 
     /// Adds a column behind the others. No row is written again: those there are have the column's default, or NULL, until they are updated.
-    /// Waits for transactions that use the table, and they wait for it.
-    ///
-    /// Rows that were begun before ([`Table::new_row`]) can still be set and inserted; positions of columns stay as they are.
-    ///
-    /// ```
-    /// # use corun_store::{ColumnDef, Options, Store, TableDef, Type};
-    /// # let store = Store::in_memory(Options::default())?;
-    /// # let table = store.create_table(TableDef::new("t").column("id", Type::I64).primary_key(&["id"]))?;
-    /// # let mut session = store.session_here()?;
-    /// let mut row = table.new_row();
-    /// row.set("id", 1)?;
-    /// session.run(|transaction| transaction.insert(&table, &row))?;
-    /// store.add_column(&table, ColumnDef::new("state", Type::Text { max: 9 }).default_value("new"))?;
-    /// store.add_column(&table, ColumnDef::new("note", Type::Text { max: 99 }).nullable())?;
-    ///
-    /// let (snapshot, by_id) = (store.snapshot()?, table.primary());
-    /// let found = snapshot.fetch(&by_id, &[1.into()])?.unwrap();
-    /// assert_eq!(found.row.get::<&str>("state")?, "new");
-    /// assert_eq!(found.row.get::<Option<&str>>("note")?, None);
-    /// # Ok::<(), corun_store::StoreError>(())
-    /// ```
     ///
     /// # Errors
-    /// [`StoreError::Schema`], also for a column that has neither NULL nor a default; [`StoreError::Dropped`]; locks that are not granted;
-    /// errors of the log.
+    /// [`StoreError::Schema`], also for a column that has neither NULL nor a default; [`StoreError::Dropped`]; locks that are not granted.
     pub fn add_column(&self, table: &Table, column: ColumnDef) -> Result<()> {
-        teams::blocking(|| {
-            let inner = &self.inner;
-            let _defining = inner.defining.lock();
-            let with = table.definition().with_column(column.clone());
+        self.change_definitions(|state| {
+            self.reach(state, table, Reach::Write)?;
+            let with = self.seen(state, table).with_column(column.clone());
             with.check()?;
             if !column.nullable && column.default.is_none() {
                 return Err(StoreError::Schema(SchemaError::Default {
@@ -201,124 +171,256 @@ impl Store {
                     source: RowError::Null { column: column.name },
                 }));
             }
-            let mut session = self.session_here()?;
-            let locked = session.begin()?;
-            locked.lock_table(table, Lock::Exclusive)?;
-            let ts = inner.append_definition(&redo::add_column(table.0.id, &column))?;
-            table.0.layouts.add(column, ts);
-            locked.abort();
-            inner.flush_definition()
+            self.make(state, Definition::AddColumn(table.0.id, column))
+                .map(drop)
         })
     }
 
-    /// Makes an index over the rows of a table. Waits for transactions that write there, and they wait for it.
+    /// Takes a column out of a table. All rows are written again, in memory and not in the log; the table has another handle from then on,
+    /// which is returned, and those of before are of a table that was dropped. Snapshots of before read on through them.
     ///
     /// # Errors
-    /// [`StoreError::Schema`], [`StoreError::Exists`], [`StoreError::Duplicate`] if it is to be unique and is not, locks that are
-    /// not granted, errors of the log.
+    /// [`StoreError::ColumnInIndex`]: indexes are not dropped with their columns. [`RowError::NoColumn`], [`StoreError::Schema`] for the last
+    /// column, [`StoreError::Dropped`], [`StoreError::MemoryFull`], locks that are not granted.
+    pub fn drop_column(&self, table: &Table, column: &str) -> Result<Table> {
+        self.change_columns(table, column, true, |columns, at| {
+            columns.remove(at);
+        })
+    }
+
+    /// Gives a column another name.
+    ///
+    /// # Errors
+    /// [`RowError::NoColumn`], [`StoreError::Schema`], [`StoreError::Dropped`], locks that are not granted.
+    pub fn rename_column(&self, table: &Table, column: &str, to: &str) -> Result<()> {
+        self.change_columns(table, column, false, |columns, at| {
+            to.clone_into(&mut columns[at].name)
+        })
+        .map(drop)
+    }
+
+    /// Keeps NULL out of a column, in which there is none. All rows are written again: see [`Transaction::drop_column`].
+    ///
+    /// # Errors
+    /// [`RowError::Null`] if a row has NULL there; else as [`Transaction::drop_column`].
+    pub fn set_not_null(&self, table: &Table, column: &str) -> Result<Table> {
+        self.change_columns(table, column, true, |columns, at| columns[at].nullable = false)
+    }
+
+    /// Lets NULL into a column. All rows are written again: see [`Transaction::drop_column`].
+    ///
+    /// # Errors
+    /// [`StoreError::Schema`] for a column of the primary key; else as [`Transaction::drop_column`].
+    pub fn drop_not_null(&self, table: &Table, column: &str) -> Result<Table> {
+        self.change_columns(table, column, true, |columns, at| columns[at].nullable = true)
+    }
+
+    /// Gives new rows another value where a column is not set; those there are stay as they are. If the column was added to a table that had
+    /// rows, and so is the default of rows that do not have it, all rows are written again: see [`Transaction::drop_column`]. Returns the
+    /// table's handle.
+    ///
+    /// # Errors
+    /// [`StoreError::Schema`] for a value that the column does not take; else as [`Transaction::drop_column`].
+    pub fn set_default<'v>(&self, table: &Table, column: &str, value: impl Into<Value<'v>>) -> Result<Table> {
+        let default = Some(Constant::from(value.into()));
+        self.change_default(table, column, default)
+    }
+
+    /// Takes a column's default away; rows there are stay as they are. As [`Transaction::set_default`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn drop_default(&self, table: &Table, column: &str) -> Result<Table> {
+        self.change_default(table, column, None)
+    }
+
+    /// Makes an index over the rows of a table.
+    ///
+    /// # Errors
+    /// [`StoreError::Schema`], [`StoreError::Exists`], [`StoreError::Duplicate`] if it is to be unique and is not, [`StoreError::Dropped`],
+    /// locks that are not granted.
     pub fn create_index(&self, table: &Table, name: &str, unique: bool, columns: &[&str]) -> Result<()> {
-        teams::blocking(|| {
-            let inner = &self.inner;
-            let _defining = inner.defining.lock();
-            let with = table.0.with_index(name, unique, columns)?;
-            let index = with.indexes.last().expect("it was just added");
-            let mut session = self.session_here()?;
-            let locked = session.begin()?;
-            // Exclusively: nobody may meet an index that is not whole.
-            locked.lock_table(table, Lock::Exclusive)?;
-            let positions = with.positions(index)?;
-            // Before the log has it: what refuses the index must not be in the log. Readers use it after `add_index` only.
-            let since = inner.log.last().next();
-            let refused = |source| StoreError::tree(table.name(), name, source);
-            let mut entries = Vec::new();
-            let made = IndexInner::new(
-                table.0.id,
-                &with.name,
-                index,
-                &with.columns,
-                positions,
-                Some(since),
-                |layout| {
-                    entries = recovery::entries(table, layout, 0..table.rid_end());
-                    entries.sort_unstable();
-                    Some(entries.clone())
-                },
-            )
-            .map_err(refused)?;
-            if let Some(twice) = unique.then(|| recovery::twice(table, &made, &entries)).flatten() {
-                return Err(recovery::duplicate(table, &made, twice));
-            }
-            inner.append_definition(&redo::create_index(table.0.id, index))?;
-            table.0.add_index(made);
-            locked.abort();
-            inner.flush_definition()
+        self.change_definitions(|state| {
+            self.reach(state, table, Reach::Write)?;
+            let mut with = table.0.with_index(name, unique, columns)?;
+            let index = with.indexes.pop().expect("it was just added");
+            self.make(state, Definition::CreateIndex(table.0.id, index))
+                .map(drop)
         })
     }
 
-    /// Drops an index; the primary key's stays. Waits for transactions that use the table.
+    /// Drops an index; the primary key's stays.
     ///
     /// # Errors
-    /// [`StoreError::NoIndex`], [`StoreError::PrimaryKey`], locks that are not granted, errors of the log.
+    /// [`StoreError::NoIndex`], [`StoreError::PrimaryKey`], [`StoreError::Dropped`], locks that are not granted.
     pub fn drop_index(&self, table: &Table, name: &str) -> Result<()> {
-        teams::blocking(|| {
-            if name == PRIMARY && table.primary_key().is_some() {
-                return Err(StoreError::PrimaryKey {
-                    table: table.name().to_owned(),
+        if name == PRIMARY && table.primary_key().is_some() {
+            return Err(StoreError::PrimaryKey {
+                table: table.name().to_owned(),
+            });
+        }
+        self.change_definitions(|state| {
+            self.reach(state, table, Reach::Write)?;
+            self.make(state, Definition::DropIndex(table.0.id, name.to_owned()))
+                .map(drop)
+        })
+    }
+
+    fn change_definitions<R>(&self, change: impl FnOnce(&mut State) -> Result<R>) -> Result<R> {
+        check_stack()?;
+        self.go_on(change)
+    }
+
+    fn change_default(&self, table: &Table, column: &str, default: Option<Constant>) -> Result<Table> {
+        // Rows that lack the column show what it was added with.
+        let lacking = |columns: usize, at: usize| at + table.0.layouts.added() >= columns;
+        self.change_definitions(|state| {
+            self.reach(state, table, Reach::Write)?;
+            let mut columns = self.seen(state, table).columns;
+            let at = position(&columns, column)?;
+            let rewrites = lacking(columns.len(), at);
+            columns[at].default = default;
+            self.set_columns(state, table, columns, rewrites)
+        })
+    }
+
+    fn change_columns(
+        &self,
+        table: &Table,
+        column: &str,
+        rewrites: bool,
+        change: impl FnOnce(&mut Vec<ColumnDef>, usize),
+    ) -> Result<Table> {
+        self.change_definitions(|state| {
+            self.reach(state, table, Reach::Write)?;
+            let mut columns = self.seen(state, table).columns;
+            let at = position(&columns, column)?;
+            change(&mut columns, at);
+            self.set_columns(state, table, columns, rewrites)
+        })
+    }
+
+    fn set_columns(
+        &self,
+        state: &mut State,
+        table: &Table,
+        columns: Vec<ColumnDef>,
+        rewrites: bool,
+    ) -> Result<Table> {
+        let seen = self.seen(state, table);
+        if columns == seen.columns {
+            return Ok(self.handle(state, table));
+        }
+        let mut with = TableDef { columns, ..seen };
+        let id = table.0.id;
+        if !rewrites {
+            with.indexes = (table.0.indexes())
+                .map(|(_, index)| index.definition(&with.columns))
+                .collect();
+            with.check()?;
+            return self.make(state, Definition::Columns(id, with.columns));
+        }
+        for index in &with.indexes {
+            if let Some(column) = index
+                .columns
+                .iter()
+                .find(|column| with.position(column).is_none())
+            {
+                return Err(StoreError::ColumnInIndex {
+                    table: with.name,
+                    column: column.clone(),
+                    index: index.name.clone(),
                 });
             }
-            let inner = &self.inner;
-            let _defining = inner.defining.lock();
-            let index = table.index(name).ok_or_else(|| StoreError::NoIndex {
-                table: table.name().to_owned(),
+        }
+        with.check()?;
+        let new = self.session.store.new_id();
+        self.make(state, Definition::Rewrite(id, new, with.columns))
+    }
+
+    /// A table by number, as the transaction sees it.
+    pub(crate) fn table_of(&self, state: &State, id: u32) -> Option<Table> {
+        match state.definitions.table_of(id) {
+            Some(table) => table.cloned(),
+            None => self.session.store.table_of(id),
+        }
+    }
+
+    fn find(&self, state: &State, name: &str) -> Result<Table> {
+        match state.definitions.table(name) {
+            Some(Some(table)) => Ok(table.clone()),
+            Some(None) => Err(self.session.store.no_table(name)),
+            None => self.session.store.table(name),
+        }
+    }
+
+    fn check_free(&self, state: &State, name: &str) -> Result<()> {
+        match self.find(state, name) {
+            Err(_) => Ok(()),
+            Ok(_) => Err(StoreError::Exists {
+                what: "a table",
                 name: name.to_owned(),
-            })?;
-            let mut session = self.session_here()?;
-            let locked = session.begin()?;
-            locked.lock_table(table, Lock::Exclusive)?;
-            inner.append_definition(&redo::drop_index(table.0.id, name))?;
-            table.0.remove_index(&index.inner);
-            locked.abort();
-            inner.flush_definition()
-        })
+            }),
+        }
+    }
+
+    /// A table's definition as the transaction sees it, which has the table locked or knows nothing more of it than others.
+    fn seen(&self, state: &State, table: &Table) -> TableDef {
+        let within =
+            state.definitions.name_of(table).is_some() || state.tables.reach(table) == Some(Reach::Write);
+        TableDef {
+            name: self.name_of(state, table),
+            ..table.0.definition(within)
+        }
+    }
+
+    /// A handle that shows what the transaction has defined.
+    fn handle(&self, state: &mut State, table: &Table) -> Table {
+        let definer = self.definer(state);
+        table.seen_by(definer, state.definitions.name_of(table))
+    }
+
+    fn name_of(&self, state: &State, table: &Table) -> String {
+        let name = state.definitions.name_of(table);
+        name.unwrap_or(table.name()).to_owned()
+    }
+
+    /// The table of a name, locked exclusively; nobody else makes, drops or renames one of the name.
+    fn lock_named(&self, state: &mut State, name: &str) -> Result<Table> {
+        self.lock_name(state, name)?;
+        loop {
+            let table = self.find(state, name)?;
+            match self.reach(state, &table, Reach::Write) {
+                Ok(_) => return Ok(table),
+                // Another transaction has written it again while this one waited.
+                Err(StoreError::Dropped { .. }) if !self.find(state, name)?.is_same(&table) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Keeps others from making, dropping or renaming a table of this name.
+    fn lock_name(&self, state: &mut State, name: &str) -> Result<()> {
+        let lock = self.session.store.name_lock(name);
+        state.holder.table(&lock, TableMode::X)?;
+        Ok(())
+    }
+
+    /// What names the transaction on tables whose definitions it changes.
+    fn definer(&self, state: &mut State) -> Definer {
+        let (locks, slot) = (&self.session.store.locks, state.holder.slot());
+        state
+            .definitions
+            .definer(|| Definer::new(locks.turns(slot), slot))
     }
 }
 
-impl StoreInner {
-    /// A table of a definition that was checked, made by the commit `ts`.
-    fn make_table(&self, id: u32, definition: &TableDef, ts: Ts) -> Result<Table> {
-        let table = TableInner::new(id, definition, self.options.workers, Arc::clone(&self.memory));
-        for index in &definition.indexes {
-            let positions = definition.positions(index)?;
-            let index = IndexInner::new(
-                id,
-                &definition.name,
-                index,
-                &definition.columns,
-                positions,
-                Some(ts),
-                |_| None,
-            );
-            let added = table
-                .add_index(index.map_err(|source| StoreError::tree(&definition.name, "primary", source))?);
-            debug_assert!(
-                added.is_some(),
-                "a definition that was checked has no more indexes than fit"
-            );
-        }
-        Ok(Table(Arc::new(table)))
-    }
-
-    pub(crate) fn append_definition(&self, block: &[u8]) -> Result<Ts> {
-        self.append_definition_then(block, |_| ())
-    }
-
-    /// `in_order` as of [`Log::append`](crate::log::Log::append).
-    pub(crate) fn append_definition_then(&self, block: &[u8], in_order: impl FnOnce(Ts)) -> Result<Ts> {
-        Ok(self.log.append(block, &park::current(), in_order)?)
-    }
-
-    pub(crate) fn flush_definition(&self) -> Result<()> {
-        self.log.flush()?;
-        Ok(())
-    }
+fn position(columns: &[ColumnDef], name: &str) -> Result<usize> {
+    let position = columns.iter().position(|column| column.name == name);
+    position.ok_or_else(|| {
+        StoreError::Row(RowError::NoColumn {
+            column: format!("{name:?}"),
+            columns: columns.iter().map(|column| column.name.clone()).collect(),
+        })
+    })
 }

@@ -186,8 +186,20 @@ pub enum StoreError {
         /// The table.
         table: String,
     },
-    /// The table was dropped after the handle was made.
-    #[error("table {table:?} was dropped")]
+    /// A column cannot be dropped while it is in an index.
+    #[error(
+        "column {column:?} of table {table:?} is in index {index:?}; drop the index first (a primary key stays with its table)"
+    )]
+    ColumnInIndex {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// The index.
+        index: String,
+    },
+    /// The table was dropped after the handle was made, or emptied, or written again in other columns.
+    #[error("table {table:?} was dropped, or emptied or written again as another; look it up by name")]
     Dropped {
         /// The table.
         table: String,

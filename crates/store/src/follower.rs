@@ -290,12 +290,14 @@ impl Replay {
 
     /// Applies a commit.
     fn apply(&mut self, ts: Ts, block: &[u8]) -> Result<()> {
-        match redo::changes_rows(block) {
-            false => redo::records(block).try_for_each(|record| {
-                let record = record.ok_or_else(|| damaged(&self.place, ts, "cannot be read"))?;
-                self.define(ts, record)
-            }),
-            true => self.change_rows(ts, block),
+        let first = redo::records(block).next();
+        match first {
+            Some(Some(
+                record @ (Record::CreateSequence(..) | Record::DropSequence(_) | Record::AdvanceSequence(..)),
+            )) => self.change_sequence(ts, record),
+            // It put a row in and took it out again.
+            None => self.store.inner.append_definition(block).map(drop),
+            _ => self.change(ts, block),
         }?;
         match self.store.inner.log.last() {
             last if last == ts => Ok(()),
@@ -303,21 +305,26 @@ impl Replay {
         }
     }
 
-    /// Applies a commit that changed rows.
-    fn change_rows(&mut self, ts: Ts, block: &[u8]) -> Result<()> {
-        let (store, wrong) = (&self.store, |what: &str| damaged(&self.place, ts, what));
+    /// Applies a commit of rows and definitions, in their order.
+    fn change(&mut self, ts: Ts, block: &[u8]) -> Result<()> {
+        let wrong = |what: &str| damaged(&self.place, ts, what);
         let transaction = self.session.begin()?;
         let mut known: Option<Table> = None;
         for record in redo::records(block) {
             let record = record.ok_or_else(|| wrong("cannot be read"))?;
-            let (Record::Row { table: id, .. }
-            | Record::Patch { table: id, .. }
-            | Record::Delete { table: id, .. }) = record
-            else {
-                return Err(wrong("mixes rows and definitions"));
+            let id = match record {
+                Record::Row { table, .. } | Record::Patch { table, .. } | Record::Delete { table, .. } => {
+                    table
+                }
+                Record::Define(definition) => {
+                    known = None;
+                    transaction.go_on(|state| transaction.make(state, definition))?;
+                    continue;
+                }
+                _ => return Err(wrong("mixes rows and sequences")),
             };
             if known.as_ref().is_none_or(|table| table.0.id != id) {
-                known = store.table_of(id);
+                known = transaction.go_on(|state| Ok(transaction.table_of(state, id)))?;
             }
             let table = known
                 .as_ref()
@@ -329,30 +336,19 @@ impl Replay {
         transaction.commit().map(drop)
     }
 
-    fn define(&self, ts: Ts, record: Record<'_>) -> Result<()> {
-        let table = |id| {
-            let table = self.store.table_of(id);
-            table.ok_or_else(|| damaged(&self.place, ts, "is about a table that is not there"))
+    fn change_sequence(&self, ts: Ts, record: Record<'_>) -> Result<()> {
+        let known = match record {
+            Record::CreateSequence(id, definition) => {
+                self.store.create_sequence_as(id, definition)?;
+                true
+            }
+            Record::DropSequence(id) => self.store.drop_sequence_of(id)?,
+            Record::AdvanceSequence(id, upto) => self.store.advance_sequence(id, upto)?,
+            _ => false,
         };
-        let known_sequence = |known| match known {
+        match known {
             true => Ok(()),
             false => Err(damaged(&self.place, ts, "is about a sequence that is not there")),
-        };
-        match record {
-            Record::CreateTable(id, definition) => self.store.create_as(id, definition).map(drop),
-            Record::DropTable(id) => self.store.drop_table(table(id)?.name()),
-            Record::CreateIndex(id, index) => {
-                let columns: Vec<&str> = index.columns.iter().map(String::as_str).collect();
-                self.store
-                    .create_index(&table(id)?, &index.name, index.unique, &columns)
-            }
-            Record::AddColumn(id, column) => self.store.add_column(&table(id)?, column),
-            Record::Truncate(id, new) => self.store.truncate_as(table(id)?.name(), new).map(drop),
-            Record::CreateSequence(id, definition) => self.store.create_sequence_as(id, definition).map(drop),
-            Record::DropSequence(id) => known_sequence(self.store.drop_sequence_of(id)?),
-            Record::AdvanceSequence(id, upto) => known_sequence(self.store.advance_sequence(id, upto)?),
-            Record::DropIndex(id, name) => self.store.drop_index(&table(id)?, &name),
-            _ => Err(damaged(&self.place, ts, "mixes rows and definitions")),
         }
     }
 }
@@ -385,7 +381,7 @@ impl Transaction<'_> {
             state.holder.row(name, &slot.lock, RowMode::X)?;
             // Perhaps that of a row that was deleted, of which snapshots know.
             let before = state.newest(slot);
-            let layout = table.layout();
+            let layout = table.0.layouts.newest();
             // SAFETY: locked; what the transaction replaces is kept to its end.
             let old = before.and_then(|version| unsafe { table.0.layouts.row(version) });
             let mut patched = Vec::new();

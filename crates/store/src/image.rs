@@ -200,7 +200,7 @@ fn put_head(head: &mut Vec<u8>, catalog: &Catalog) {
         put_table(head, table.0.id, &table.definition());
     }
     for table in catalog.tables.values() {
-        let additions: Vec<Ts> = table.0.layouts.additions().collect();
+        let additions = table.0.layouts.additions();
         put_number(head, additions.len() as u64);
         additions.iter().for_each(|ts| put_number(head, ts.0));
     }

@@ -13,7 +13,7 @@ use corun_exec::teams::Operation;
 use crate::key::{KeyError, KeyLayout, KeyRange, NOTHING, WORDS_MAX, Words, next, previous};
 use crate::lock::RangeLocks;
 use crate::operations;
-use crate::schema::IndexDef;
+use crate::schema::{ColumnDef, IndexDef};
 use crate::slots::Rid;
 use crate::table::Table;
 use crate::transaction::Direction;
@@ -197,19 +197,35 @@ pub(crate) struct IndexInner {
     pub(crate) fetch: Operation,
     /// Older snapshots cannot use it: it was filled with the rows of this moment. None while it is being made and nobody can.
     since: OnceLock<Ts>,
+    /// The newest commit there was when it was filled.
+    filled: Ts,
+    /// Whether it is made beside transactions, so that none can read it before `since` is known.
+    beside: bool,
+    /// Whether who has the table locked keeps it up.
+    kept: AtomicBool,
     dropped: AtomicBool,
 }
 
+/// How an index comes to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Made {
+    /// By this commit.
+    By(Ts),
+    /// By a transaction that has not committed, of rows up to this commit.
+    Within(Ts),
+    /// While transactions go on.
+    Beside,
+}
+
 impl IndexInner {
-    /// An index of a table of these columns, empty or with these entries; one without `since` is being made. `number`, the table's, is for messages about its
-    /// intervals.
+    /// An index of a table of these columns, empty or with these entries. `number`, the table's, is for messages about its intervals.
     pub(crate) fn new(
         number: u32,
         table: &str,
         definition: &IndexDef,
-        columns: &[crate::schema::ColumnDef],
+        columns: &[ColumnDef],
         positions: Vec<usize>,
-        since: Option<Ts>,
+        made: Made,
         entries: impl FnOnce(&KeyLayout) -> Option<Vec<(Words, Rid)>>,
     ) -> Result<Self, SharedCsbError> {
         let layout = KeyLayout::new(&definition.name, columns, &positions);
@@ -225,9 +241,27 @@ impl IndexInner {
             tree,
             ranges: RangeLocks::new(number),
             fetch: operations::fetch(table, &definition.name),
-            since: since.map_or_else(OnceLock::new, OnceLock::from),
+            since: match made {
+                Made::By(since) => OnceLock::from(since),
+                Made::Within(_) | Made::Beside => OnceLock::new(),
+            },
+            filled: match made {
+                Made::By(filled) | Made::Within(filled) => filled,
+                Made::Beside => Ts::ZERO,
+            },
+            beside: matches!(made, Made::Beside),
+            kept: AtomicBool::new(true),
             dropped: AtomicBool::new(false),
         })
+    }
+
+    /// Its definition in a table of these columns.
+    pub(crate) fn definition(&self, columns: &[ColumnDef]) -> IndexDef {
+        IndexDef {
+            name: self.name.clone(),
+            columns: self.columns.iter().map(|&at| columns[at].name.clone()).collect(),
+            unique: self.unique,
+        }
     }
 
     /// Whether snapshots of this moment can use it.
@@ -245,7 +279,27 @@ impl IndexInner {
         self.since.get_or_init(|| since);
     }
 
-    /// Whether it is still in use.
+    /// Whether who has the table locked can read it: not one that is made beside, nor one that this transaction has dropped.
+    pub(crate) fn serves_within(&self) -> bool {
+        self.is_kept() && (self.is_usable() || !self.beside)
+    }
+
+    /// Whether a snapshot of this moment can use it that its own transaction reads: the transaction has the table locked, and may have made
+    /// the index itself.
+    pub(crate) fn serves_own(&self, at: Ts) -> bool {
+        self.serves_within() && !self.beside && self.filled <= at
+    }
+
+    /// Whether who has the table locked keeps it up.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn keep(&self, kept: bool) {
+        self.kept.store(kept, Ordering::Release);
+    }
+
+    /// Whether it was not dropped.
     pub(crate) fn is_live(&self) -> bool {
         !self.dropped.load(Ordering::Acquire)
     }

@@ -19,8 +19,9 @@ use std::sync::Arc;
 
 use corun_exec::teams;
 
+use crate::definition::Definition;
 use crate::error::{Result, StoreError};
-use crate::index::IndexInner;
+use crate::index::{IndexInner, Made};
 use crate::key::long::LongKey;
 use crate::key::{KeyRange, Words};
 use crate::known::Reach;
@@ -29,7 +30,6 @@ use crate::options::Durability;
 use crate::recovery;
 use crate::redo;
 use crate::row::RowRef;
-use crate::schema::IndexDef;
 use crate::session::{Session, State};
 use crate::slots::Rid;
 use crate::store::Store;
@@ -58,11 +58,11 @@ impl Store {
         columns: &[&str],
     ) -> Result<()> {
         teams::blocking(|| {
-            let (definition, index) = self.begin_index(table, name, unique, columns)?;
+            let index = self.begin_index(table, name, unique, columns)?;
             let building = Building { table, index: &index };
             let made = building
                 .build(self)
-                .and_then(|()| self.finish_index(table, &index, &definition));
+                .and_then(|()| self.finish_index(table, &index));
             if made.is_err() && !index.is_usable() {
                 // Nobody reads it, and whoever is writing to it does no harm.
                 table.0.remove_index(&index);
@@ -78,8 +78,10 @@ impl Store {
         name: &str,
         unique: bool,
         columns: &[&str],
-    ) -> Result<(IndexDef, Arc<IndexInner>)> {
-        let _defining = self.inner.defining.lock();
+    ) -> Result<Arc<IndexInner>> {
+        let mut session = self.session_here()?;
+        let locked = session.begin()?;
+        locked.lock_table(table, Lock::Exclusive)?;
         let with = table.0.with_index(name, unique, columns)?;
         let index = with.indexes.last().expect("it was just added");
         let positions = with.positions(index)?;
@@ -89,23 +91,24 @@ impl Store {
             index,
             &with.columns,
             positions,
-            None,
+            Made::Beside,
             |_| None,
         )
         .map_err(|source| StoreError::tree(table.name(), name, source))?;
-        let mut session = self.session_here()?;
-        let locked = session.begin()?;
-        locked.lock_table(table, Lock::Exclusive)?;
-        let made = table.0.add_index(made).expect("there was room");
-        Ok((index.clone(), made))
+        Ok(table.0.add_index(made).expect("there was room"))
     }
 
-    fn finish_index(&self, table: &Table, index: &IndexInner, definition: &IndexDef) -> Result<()> {
+    fn finish_index(&self, table: &Table, index: &Arc<IndexInner>) -> Result<()> {
         let inner = &self.inner;
-        let _defining = inner.defining.lock();
-        table.0.check_there()?;
-        let block = redo::create_index(table.0.id, definition);
-        inner.append_definition_then(&block, |ts| index.make_usable(ts))?;
+        // Nobody is changing definitions of the table then.
+        self.session_here()?.run(|transaction| {
+            transaction.go_on(|state| transaction.reach(state, table, Reach::ReadRows))?;
+            let _defining = inner.defining.lock();
+            // Columns may have got other names.
+            let definition = index.definition(table.0.layouts.shown().definitions());
+            let block = redo::definition(&Definition::CreateIndex(table.0.id, definition));
+            inner.append_definition_then(&block, |ts| table.0.show_index(index, ts))
+        })?;
         inner.flush_definition()
     }
 }

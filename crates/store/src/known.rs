@@ -80,7 +80,14 @@ impl KnownTables {
         known.reach
     }
 
-    /// Locks were let go of: the transaction may go as far as those that are left allow.
+    /// The transaction has taken a table away: it may do nothing there, whatever it has locked.
+    pub(crate) fn hide(&mut self, id: u32) {
+        if let Some(Some(known)) = self.known.get_mut(id as usize) {
+            known.reach = Reach::Nothing;
+        }
+    }
+
+    /// Locks were let go of, or tables are there again: the transaction may go as far as its locks allow.
     pub(crate) fn lower(&mut self, holder: &Holder) {
         let known = &mut self.known;
         self.touched.retain(|id| {

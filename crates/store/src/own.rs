@@ -11,6 +11,7 @@
 
 use crate::lock::Locks;
 use crate::slots::Slot;
+use crate::table::TableInner;
 use crate::version::VersionPtr;
 
 /// What a transaction has written up to one moment.
@@ -36,6 +37,12 @@ impl Own {
     /// Whether the transaction goes on.
     pub(crate) fn stands(&self, locks: &Locks) -> bool {
         locks.turns(self.slot) == self.turns
+    }
+
+    /// Whether the transaction has changed definitions of a table.
+    #[inline]
+    pub(crate) fn has_defined(&self, table: &TableInner) -> bool {
+        table.definer().is_of(self.slot)
     }
 
     /// The version that the transaction had made of a row at that moment, if any. `newest` was read from the slot.

@@ -23,16 +23,18 @@ use parking_lot::Mutex;
 use crate::changed::rows_of;
 use crate::checkpoint::{CheckpointMap, CheckpointReader, Manifest, Role};
 use crate::counts::Recovered;
+use crate::definition::Definition;
 use crate::error::{Result, StoreError};
 use crate::image;
-use crate::index::IndexInner;
+use crate::index::{IndexInner, Made};
 use crate::key::{KeyLayout, Words};
 use crate::log::{Damage, LogEnd, LogReader, Segment};
 use crate::memory::Memory;
 use crate::options::Options;
 use crate::redo::{self, Record};
+use crate::rewrite::convert;
 use crate::row::Layout;
-use crate::schema::{IndexDef, TableDef};
+use crate::schema::{ColumnDef, IndexDef, TableDef};
 use crate::sequence::{SequenceDef, SequenceInner};
 use crate::slots::Rid;
 use crate::storage::Storage;
@@ -140,7 +142,7 @@ impl<'a> Reading<'a> {
         let added = first.columns.split_off(first.columns.len() - additions.len());
         let table = TableInner::new(id, &first, self.options.workers, Arc::clone(self.memory));
         for (column, ts) in added.into_iter().zip(additions) {
-            table.layouts.add(column, *ts);
+            add_column(&table, column, *ts);
         }
         self.next_id = self.next_id.max(id);
         self.tables.insert(id, (definition, table));
@@ -224,12 +226,17 @@ impl<'a> Reading<'a> {
     /// Puts a row into its slot.
     fn put(&self, table: &TableInner, rid: Rid, row: &[u8], layout: &Layout, ts: Ts) -> Result<()> {
         if !layout.accepts(row) {
-            return Err(self.damaged(format!("row {} of table {:?} is no row of it", rid.0, table.name)));
+            return Err(self.damaged(format!(
+                "row {} of table {:?} is no row of it",
+                rid.0,
+                table.name()
+            )));
         }
         let slot = table.slots.claim(rid).ok_or_else(|| {
             self.damaged(format!(
                 "table {:?} has an impossible row number {}",
-                table.name, rid.0
+                table.name(),
+                rid.0
             ))
         })?;
         let version = VersionPtr::new(None, None, Some(row), layout.number(), 0)
@@ -247,77 +254,140 @@ impl<'a> Reading<'a> {
         self.recovered.commits += segment.blocks.len() as u64;
         let mut at = 0;
         while at < segment.blocks.len() {
-            let is_definition =
-                |(_, bytes): &(Ts, Range<usize>)| redo::is_definition(&segment.bytes[bytes.clone()]);
-            let until = segment.blocks[at..].iter().position(is_definition);
+            let defines = |(_, bytes): &(Ts, Range<usize>)| redo::defines(&segment.bytes[bytes.clone()]);
+            let until = segment.blocks[at..].iter().position(defines);
             let until = until.map_or(segment.blocks.len(), |length| at + length);
             self.rows(&segment.bytes, &segment.blocks[at..until])?;
             if let Some((ts, bytes)) = segment.blocks.get(until) {
-                self.definition(*ts, &segment.bytes[bytes.clone()])?;
+                self.mixed(*ts, &segment.bytes[bytes.clone()])?;
             }
             at = until + 1;
         }
         Ok(())
     }
 
-    fn definition(&mut self, ts: Ts, block: &[u8]) -> Result<()> {
-        for record in redo::records(block) {
-            let applied = match record {
-                Some(Record::CreateTable(id, definition)) => {
-                    self.add_table(id, definition, &[]);
-                    true
+    /// Applies a block that has definitions, and perhaps changes of rows between them.
+    fn mixed(&mut self, ts: Ts, block: &[u8]) -> Result<()> {
+        // Where the changes of rows begin that are not applied yet, and where they end.
+        let (mut rows, mut at) = (redo::begin(block), redo::begin(block));
+        for (end, record) in redo::placed_records(block) {
+            match record {
+                Some(Record::Row { .. } | Record::Patch { .. } | Record::Delete { .. }) => {}
+                Some(other) => {
+                    self.rows(block, &[(ts, rows..at)])?;
+                    rows = end;
+                    if !self.define(ts, other)? {
+                        return Err(self.damaged(format!("commit {ts} makes a definition that cannot be")));
+                    }
                 }
-                Some(Record::DropTable(id)) => {
-                    let dropped = self.tables.remove(&id);
-                    if let Some((_, table)) = &dropped {
-                        // It gives back what it has not taken yet.
-                        self.memory.add(table.slots.version_bytes() as i64);
-                    }
-                    dropped.is_some()
-                }
-                Some(Record::Truncate(id, new)) => match self.tables.remove(&id) {
-                    None => false,
-                    Some((definition, table)) => {
-                        self.memory.add(table.slots.version_bytes() as i64);
-                        self.add_table(new, definition, &[]);
-                        true
-                    }
-                },
-                Some(Record::CreateSequence(id, definition)) => {
-                    self.next_id = self.next_id.max(id);
-                    self.sequences.insert(id, (definition, AtomicU64::new(0)));
-                    true
-                }
-                Some(Record::DropSequence(id)) => self.sequences.remove(&id).is_some(),
-                Some(Record::CreateIndex(id, index)) => match self.tables.get_mut(&id) {
-                    None => false,
-                    Some((definition, _)) => {
-                        definition.indexes.push(index);
-                        definition.check().is_ok()
-                    }
-                },
-                Some(Record::AddColumn(id, column)) => match self.tables.get_mut(&id) {
-                    None => false,
-                    Some((definition, table)) => {
-                        definition.columns.push(column.clone());
-                        let sound = definition.check().is_ok();
-                        if sound {
-                            table.layouts.add(column, ts);
-                        }
-                        sound
-                    }
-                },
-                Some(Record::DropIndex(id, name)) => self
-                    .tables
-                    .get_mut(&id)
-                    .is_some_and(|(definition, _)| remove_index(definition, &name)),
-                _ => false,
-            };
-            if !applied {
-                return Err(self.damaged(format!("commit {ts} makes a definition that cannot be")));
+                None => return Err(self.damaged(format!("commit {ts} cannot be read"))),
             }
+            at = end;
         }
-        Ok(())
+        self.rows(block, &[(ts, rows..at)])
+    }
+
+    /// Makes a definition. False if it cannot be.
+    fn define(&mut self, ts: Ts, record: Record<'_>) -> Result<bool> {
+        let definition = match record {
+            Record::CreateSequence(id, definition) => {
+                self.next_id = self.next_id.max(id);
+                self.sequences.insert(id, (definition, AtomicU64::new(0)));
+                return Ok(true);
+            }
+            Record::DropSequence(id) => return Ok(self.sequences.remove(&id).is_some()),
+            Record::Define(definition) => definition,
+            _ => return Ok(false),
+        };
+        Ok(match definition {
+            Definition::CreateTable(id, definition) => {
+                self.add_table(id, definition, &[]);
+                true
+            }
+            Definition::DropTable(id) => self.take_table(id).is_some(),
+            Definition::Truncate(id, new) => match self.take_table(id) {
+                None => false,
+                Some((definition, _)) => {
+                    self.add_table(new, definition, &[]);
+                    true
+                }
+            },
+            Definition::Rewrite(id, new, columns) => self.rewrite(ts, (id, new), columns)?,
+            Definition::CreateIndex(id, index) => self.redefine(id, |definition, _| {
+                definition.indexes.push(index);
+                true
+            }),
+            Definition::DropIndex(id, name) => {
+                self.redefine(id, |definition, _| remove_index(definition, &name))
+            }
+            Definition::AddColumn(id, column) => self.redefine(id, |definition, table| {
+                definition.columns.push(column.clone());
+                let sound = definition.check().is_ok();
+                if sound {
+                    add_column(table, column, ts);
+                }
+                sound
+            }),
+            Definition::RenameTable(id, name) => self.redefine(id, |definition, table| {
+                table.rename(&name);
+                definition.name = name;
+                true
+            }),
+            Definition::Columns(id, columns) => self.redefine(id, |definition, table| {
+                let sound = rename_columns(definition, columns);
+                if sound {
+                    table.layouts.change(definition.columns.clone());
+                    table.layouts.show(ts);
+                }
+                sound
+            }),
+        })
+    }
+
+    /// Changes the definition of a table. False if there is no such table, or none can be made of the definition.
+    fn redefine(&mut self, id: u32, change: impl FnOnce(&mut TableDef, &TableInner) -> bool) -> bool {
+        let table = self.tables.get_mut(&id);
+        table.is_some_and(|(definition, table)| {
+            table.layouts.has_room() && change(definition, table) && definition.check().is_ok()
+        })
+    }
+
+    /// Takes a table away with its rows.
+    fn take_table(&mut self, id: u32) -> Option<(TableDef, TableInner)> {
+        let taken = self.tables.remove(&id)?;
+        // It gives back what it has not taken yet.
+        self.memory.add(taken.1.slots.version_bytes() as i64);
+        Some(taken)
+    }
+
+    /// Writes a table's rows again in other columns, as another table. False if that cannot be.
+    fn rewrite(&mut self, ts: Ts, (id, new): (u32, u32), columns: Vec<ColumnDef>) -> Result<bool> {
+        let Some((mut definition, old)) = self.take_table(id) else {
+            return Ok(false);
+        };
+        let from: Vec<_> = columns
+            .iter()
+            .map(|column| definition.position(&column.name))
+            .collect();
+        definition.columns = columns;
+        if definition.check().is_err() {
+            return Ok(false);
+        }
+        self.add_table(new, definition, &[]);
+        let (_, table) = &self.tables[&new];
+        for rid in (0..old.slots.end()).map(Rid) {
+            let version = old.slots.find(rid).and_then(|slot| slot.newest());
+            // SAFETY: nobody else has the table.
+            let Some(row) = version.and_then(|version| unsafe { old.layouts.row(version) }) else {
+                continue;
+            };
+            let Ok(row) = convert(row, table.layouts.newest(), &from) else {
+                return Ok(false);
+            };
+            table.changed.mark(rid, ts);
+            self.put(table, rid, row.row().encoded(), table.layouts.newest(), ts)?;
+        }
+        Ok(true)
     }
 
     /// Builds all indexes; counts rows.
@@ -334,7 +404,7 @@ impl<'a> Reading<'a> {
         }
         let mut jobs: Vec<(Table, IndexDef)> = Vec::new();
         for (definition, table) in tables.into_values() {
-            let table = Table(Arc::new(table));
+            let table = Table::new(Arc::new(table));
             jobs.extend(
                 definition
                     .indexes
@@ -375,6 +445,31 @@ impl<'a> Reading<'a> {
     }
 }
 
+/// Adds a column to a table that nobody else has, as the commit `ts` did.
+fn add_column(table: &TableInner, column: ColumnDef, ts: Ts) {
+    let columns = table.layouts.newest().definitions();
+    table
+        .layouts
+        .change(columns.iter().cloned().chain([column]).collect());
+    table.layouts.show(ts);
+}
+
+/// Gives columns other names and defaults, and the indexes the names. False if they are no such columns.
+fn rename_columns(definition: &mut TableDef, columns: Vec<ColumnDef>) -> bool {
+    let alike =
+        |(old, new): (&ColumnDef, &ColumnDef)| old.data_type == new.data_type && old.nullable == new.nullable;
+    if columns.len() != definition.columns.len() || !definition.columns.iter().zip(&columns).all(alike) {
+        return false;
+    }
+    let old = std::mem::replace(&mut definition.columns, columns);
+    for name in definition.indexes.iter_mut().flat_map(|index| &mut index.columns) {
+        if let Some(at) = old.iter().position(|column| column.name == *name) {
+            name.clone_from(&definition.columns[at].name);
+        }
+    }
+    true
+}
+
 fn remove_index(definition: &mut TableDef, name: &str) -> bool {
     let before = definition.indexes.len();
     definition.indexes.retain(|index| index.name != name);
@@ -389,7 +484,7 @@ fn load_index(table: &Table, index: &IndexDef, since: Ts) -> Result<IndexInner> 
         index,
         table.layout().definitions(),
         positions,
-        Some(since),
+        Made::By(since),
         |layout| Some(entries(table, layout, 0..table.rid_end())),
     )
     .map_err(|source| StoreError::tree(table.name(), &index.name, source))

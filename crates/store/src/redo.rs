@@ -4,17 +4,17 @@
 //! insert   1 table rid row           replace  2 table rid row
 //! patch    3 table rid count { bytes unchanged before, bytes changed } ...
 //! delete   4 table rid               sequence 13 id places that may have been given out
-//! definitions 5..12: table made, table dropped, index made, index dropped, column added, table truncated, sequence made, sequence dropped
+//! 11, 12: sequence made, sequence dropped         5 to 10, 32 to 34: [`Definition`]
+//! 35: rows and definitions follow, in any order; only at a block's beginning
 //! ```
 //!
 //! One record for each row a transaction changed, however often it did: the difference between the row before it and after
-//! it. There is nothing to undo in a log of committed transactions only.
+//! it. Of a transaction that also changes definitions, one for each change, in their order: so that whoever replays it meets each row in the
+//! columns in which it was written. There is nothing to undo in a log of committed transactions only.
 
-use crate::codec::{
-    Reader, put_bytes, put_column, put_index, put_number, put_table, read_column, read_index, read_table,
-};
+use crate::codec::{Reader, put_bytes, put_number};
+use crate::definition::Definition;
 use crate::row::RowRef;
-use crate::schema::{ColumnDef, IndexDef, TableDef};
 use crate::sequence::SequenceDef;
 use crate::slots::Rid;
 
@@ -38,13 +38,7 @@ pub(crate) enum Record<'a> {
         table: u32,
         rid: Rid,
     },
-    CreateTable(u32, TableDef),
-    DropTable(u32),
-    CreateIndex(u32, IndexDef),
-    DropIndex(u32, String),
-    AddColumn(u32, ColumnDef),
-    /// The table goes, and one of its definition with another number comes.
-    Truncate(u32, u32),
+    Define(Definition),
     CreateSequence(u32, SequenceDef),
     DropSequence(u32),
     /// Its places below may have been given out. No definition: it may come in any order with changes of rows.
@@ -55,26 +49,29 @@ const INSERT: u8 = 1;
 const REPLACE: u8 = 2;
 const PATCH: u8 = 3;
 const DELETE: u8 = 4;
-const CREATE_TABLE: u8 = 5;
-const DROP_TABLE: u8 = 6;
-const CREATE_INDEX: u8 = 7;
-const DROP_INDEX: u8 = 8;
-const ADD_COLUMN: u8 = 9;
-const TRUNCATE: u8 = 10;
+/// The first code that is of no row.
+const DEFINITIONS: u8 = 5;
 const CREATE_SEQUENCE: u8 = 11;
 const DROP_SEQUENCE: u8 = 12;
 const ADVANCE_SEQUENCE: u8 = 13;
+const MIXED: u8 = 35;
 
-/// Whether a block changes definitions; such a block has this one record.
-pub(crate) fn is_definition(block: &[u8]) -> bool {
+/// Whether a block changes definitions, and perhaps rows besides.
+pub(crate) fn defines(block: &[u8]) -> bool {
     block
         .first()
-        .is_some_and(|&code| code >= CREATE_TABLE && code != ADVANCE_SEQUENCE)
+        .is_some_and(|&code| code >= DEFINITIONS && code != ADVANCE_SEQUENCE)
 }
 
-/// Whether a block changes rows, and nothing else.
-pub(crate) fn changes_rows(block: &[u8]) -> bool {
-    block.first().is_none_or(|&code| code < CREATE_TABLE)
+/// Where the records of a block begin.
+pub(crate) fn begin(block: &[u8]) -> usize {
+    usize::from(block.first() == Some(&MIXED))
+}
+
+/// Begins a block that changes rows and definitions.
+pub(crate) fn put_mixed(bytes: &mut Vec<u8>) {
+    debug_assert!(bytes.is_empty());
+    bytes.push(MIXED);
 }
 
 fn head(bytes: &mut Vec<u8>, code: u8, table: u32, rid: Rid) {
@@ -204,43 +201,9 @@ impl Patch<'_> {
 }
 
 /// A block with one definition.
-pub(crate) fn create_table(id: u32, table: &TableDef) -> Vec<u8> {
-    let mut bytes = vec![CREATE_TABLE];
-    put_table(&mut bytes, id, table);
-    bytes
-}
-
-pub(crate) fn drop_table(id: u32) -> Vec<u8> {
-    let mut bytes = vec![DROP_TABLE];
-    put_number(&mut bytes, u64::from(id));
-    bytes
-}
-
-pub(crate) fn create_index(table: u32, index: &IndexDef) -> Vec<u8> {
-    let mut bytes = vec![CREATE_INDEX];
-    put_number(&mut bytes, u64::from(table));
-    put_index(&mut bytes, index);
-    bytes
-}
-
-pub(crate) fn drop_index(table: u32, name: &str) -> Vec<u8> {
-    let mut bytes = vec![DROP_INDEX];
-    put_number(&mut bytes, u64::from(table));
-    put_bytes(&mut bytes, name.as_bytes());
-    bytes
-}
-
-pub(crate) fn add_column(table: u32, column: &ColumnDef) -> Vec<u8> {
-    let mut bytes = vec![ADD_COLUMN];
-    put_number(&mut bytes, u64::from(table));
-    put_column(&mut bytes, column);
-    bytes
-}
-
-pub(crate) fn truncate_table(id: u32, new: u32) -> Vec<u8> {
-    let mut bytes = vec![TRUNCATE];
-    put_number(&mut bytes, u64::from(id));
-    put_number(&mut bytes, u64::from(new));
+pub(crate) fn definition(definition: &Definition) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    definition.put(&mut bytes);
     bytes
 }
 
@@ -267,7 +230,12 @@ pub(crate) fn advance_sequence(id: u32, upto: u64) -> Vec<u8> {
 
 /// The records of a block, in order. `Some(None)` stands for one that cannot be read; nothing follows it.
 pub(crate) fn records(block: &[u8]) -> impl Iterator<Item = Option<Record<'_>>> {
-    let mut reader = Reader::new(block);
+    placed_records(block).map(|(_, record)| record)
+}
+
+/// The same, and for each the bytes of the block up to its end.
+pub(crate) fn placed_records(block: &[u8]) -> impl Iterator<Item = (usize, Option<Record<'_>>)> {
+    let mut reader = Reader::new(&block[begin(block)..]);
     let mut broken = false;
     std::iter::from_fn(move || {
         if broken || reader.is_empty() {
@@ -275,7 +243,7 @@ pub(crate) fn records(block: &[u8]) -> impl Iterator<Item = Option<Record<'_>>> 
         }
         let record = record(&mut reader);
         broken = record.is_none();
-        Some(record)
+        Some((block.len() - reader.rest().len(), record))
     })
 }
 
@@ -283,15 +251,6 @@ pub(crate) fn records(block: &[u8]) -> impl Iterator<Item = Option<Record<'_>>> 
 fn record<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
     let code = reader.byte()?;
     Some(match code {
-        CREATE_TABLE => {
-            let (id, table) = read_table(reader)?;
-            Record::CreateTable(id, table)
-        }
-        DROP_TABLE => Record::DropTable(reader.number32()?),
-        CREATE_INDEX => Record::CreateIndex(reader.number32()?, read_index(reader)?),
-        DROP_INDEX => Record::DropIndex(reader.number32()?, reader.text()?),
-        ADD_COLUMN => Record::AddColumn(reader.number32()?, read_column(reader)?),
-        TRUNCATE => Record::Truncate(reader.number32()?, reader.number32()?),
         CREATE_SEQUENCE => Record::CreateSequence(reader.number32()?, SequenceDef::read(reader)?),
         DROP_SEQUENCE => Record::DropSequence(reader.number32()?),
         ADVANCE_SEQUENCE => Record::AdvanceSequence(reader.number32()?, reader.number()?),
@@ -316,7 +275,7 @@ fn record<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
                 },
             }
         }
-        _ => return None,
+        code => Record::Define(Definition::read(code, reader)?),
     })
 }
 

@@ -26,7 +26,7 @@ pub use buffer::RowBuf;
 pub use error::RowError;
 pub use from_field::FromField;
 pub use layout::Layout;
-pub(crate) use layouts::Layouts;
+pub(crate) use layouts::{Layouts, SHAPES_MAX};
 pub use row_index::RowIndex;
 pub use typed::{Row, RowField};
 
@@ -80,12 +80,9 @@ impl<'a> RowRef<'a> {
         self.layout.bytes_min()
     }
 
-    /// Columns, those that were added to the table since it was written too.
+    /// Columns, those that were added to the table after it was written too.
     pub fn columns(self) -> usize {
-        self.layout
-            .newest()
-            .map_or(self.layout, |newest| newest)
-            .columns()
+        self.layout.whole().columns()
     }
 
     /// What a column holds.

@@ -11,7 +11,6 @@ pub use error::SchemaError;
 
 use crate::constant::Constant;
 use crate::row::{Layout, RowBuf, RowError};
-use crate::ts::Ts;
 use crate::value::{DIGITS_MAX, Type, Value};
 
 /// Most columns of a table.
@@ -75,7 +74,7 @@ impl ColumnDef {
             default: None,
             ..self.clone()
         };
-        let layout = Layout::new(vec![plain], 0, Ts::ZERO);
+        let layout = Layout::new(vec![plain]);
         RowBuf::new(&layout).set(0, default.value())
     }
 }

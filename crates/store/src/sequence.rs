@@ -244,7 +244,7 @@ impl Store {
             definition.check()?;
             self.inner.check_open()?;
             let _defining = self.inner.defining.lock();
-            let id = self.inner.catalog.read().next_id + 1;
+            let id = self.inner.new_id();
             self.create_sequence_as(id, definition)
         })
     }

@@ -17,6 +17,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::definition_set::{DefinitionMark, DefinitionSet};
 use crate::error::{Result, StoreError};
 use crate::garbage::{Clearing, Garbage};
 use crate::known::KnownTables;
@@ -45,6 +46,7 @@ pub(crate) struct State {
     pub(crate) holder: Holder,
     pub(crate) tables: KnownTables,
     pub(crate) writes: WriteSet,
+    pub(crate) definitions: DefinitionSet,
     /// Newest committed version read.
     pub(crate) seen: Ts,
     /// A lock was refused: nothing but the end, or going back to a savepoint, is possible.
@@ -94,6 +96,7 @@ impl Session {
                 holder,
                 tables: KnownTables::default(),
                 writes: WriteSet::default(),
+                definitions: DefinitionSet::default(),
                 seen: Ts::ZERO,
                 ended: false,
                 suspended: false,
@@ -227,6 +230,14 @@ impl State {
         self.writes.undo_to(mark, &self.tables);
     }
 
+    /// Undoes what was defined after a mark; of rows nothing is left that was changed since.
+    pub(crate) fn undo_definitions_to(&mut self, mark: &DefinitionMark, store: &StoreInner) {
+        if self.definitions.undo_to(mark, store) {
+            // Tables that were taken away are there again.
+            self.tables.lower(&self.holder);
+        }
+    }
+
     /// Lets go of the locks that were taken after a mark.
     pub(crate) fn release_to(&mut self, mark: &LockMark) {
         self.holder.release_to(mark, self.tables.words());
@@ -236,6 +247,7 @@ impl State {
     /// Lets go of all locks and forgets the transaction. What was rolled back is garbage then: snapshots before `end` may just be looking at it.
     pub(crate) fn finish(&mut self, end: Ts) {
         self.writes.leave_undone(end, &mut self.garbage);
+        self.definitions.end();
         self.holder.release_all(self.tables.words());
         self.tables.leave();
         self.writes.give_rows(&self.tables, self.worker);

@@ -95,10 +95,12 @@ impl Snapshot {
 
     fn check_index(&self, index: &Index) -> Result<()> {
         self.check(&index.table)?;
-        if !index.inner.is_made(self.ts) {
+        let own = self.sees_definitions(&index.table);
+        let is_made = index.inner.is_made(self.ts) || own && index.inner.serves_own(self.ts);
+        if !is_made {
             return Err(index.unusable("was made after the snapshot"));
         }
-        if !index.inner.is_live() {
+        if !index.inner.is_live() || own && !index.inner.is_kept() {
             return Err(index.unusable("was dropped"));
         }
         Ok(())
@@ -111,7 +113,26 @@ impl Snapshot {
         ctx!(prefetch = newest);
         let version = self.visible(slot)?;
         // SAFETY: versions this snapshot sees are kept while it is open.
-        unsafe { table.0.layouts.row(version) }
+        unsafe { self.row(table, version) }
+    }
+
+    /// # Safety
+    /// As of [`VersionPtr::row`].
+    #[inline]
+    unsafe fn row<'a>(&self, table: &'a Table, version: VersionPtr) -> Option<RowRef<'a>> {
+        match self.sees_definitions(table) {
+            // SAFETY: the caller's promise.
+            true => unsafe { table.0.layouts.row(version) },
+            // SAFETY: the caller's promise.
+            false => unsafe { table.0.layouts.shown_row(version) },
+        }
+    }
+
+    /// Whether it is of a transaction that has changed definitions of the table.
+    #[inline]
+    fn sees_definitions(&self, table: &Table) -> bool {
+        let own = self.own.as_ref();
+        own.is_some_and(|own| own.has_defined(&table.0))
     }
 
     /// The version of a row that it shows.
@@ -128,7 +149,7 @@ impl Snapshot {
     fn version<'a>(&'a self, table: &'a Table, slot: &'a Slot) -> Option<(Ts, RowRef<'a>)> {
         let version = self.visible(slot)?;
         // SAFETY: versions this snapshot sees are kept while it is open.
-        let row = unsafe { table.0.layouts.row(version) }?;
+        let row = unsafe { self.row(table, version) }?;
         Some((version.committed()?, row))
     }
 

@@ -3,11 +3,10 @@
 //! Order of calls: [`Store::open`] (or [`Store::in_memory`]), [`Store::create_table`] once, [`Store::session`] for each client,
 //! [`Store::close`]. A store that is dropped is closed, too; only errors of its last writes go unnoticed then.
 //!
-//! Tables and indexes are made and dropped in `definitions.rs`. Definitions, checkpoints, opening and closing take long, hold a mutex while they
-//! wait for locks, and need a deep stack: called on a user-level thread they run on a thread of their own ([`teams::blocking`]) while its team
-//! goes on.
+//! Tables and indexes are made and dropped in `definitions.rs`. Definitions, checkpoints, opening and closing take long and need a deep stack:
+//! called on a user-level thread they run on a thread of their own ([`teams::blocking`]) while its team goes on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,7 +20,7 @@ use crate::counts::{CheckpointDone, Recovered, Stats};
 use crate::error::{Result, StoreError};
 use crate::garbage::Orphans;
 use crate::horizon::Horizon;
-use crate::lock::{LockOptions, Locks};
+use crate::lock::{LockOptions, Locks, TableLock};
 use crate::log::{Archive, Damage, Log, LogOptions};
 use crate::memory::Memory;
 use crate::options::Options;
@@ -36,7 +35,7 @@ use crate::table::Table;
 use crate::ts::Ts;
 
 /// The tables and sequences of a store by name.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Catalog {
     pub(crate) tables: BTreeMap<String, Table>,
     /// By name, too.
@@ -67,8 +66,10 @@ pub(crate) struct StoreInner {
     pub(crate) memory: Arc<Memory>,
     pub(crate) horizon: Horizon,
     pub(crate) catalog: RwLock<Catalog>,
-    /// Held while definitions change, and while a checkpoint is written.
+    /// Held while definitions are published, and while a checkpoint is written: never while a lock is waited for.
     pub(crate) defining: Mutex<()>,
+    /// Locks of tables' names, by who makes, drops or renames a table.
+    pub(crate) names: Mutex<HashMap<String, Arc<TableLock>>>,
     /// Grows when a table is dropped.
     pub(crate) definitions: AtomicU64,
     closed: AtomicBool,
@@ -216,6 +217,7 @@ impl Store {
             horizon: Horizon::new(options.snapshots_max),
             catalog: RwLock::new(content.catalog),
             defining: Mutex::new(()),
+            names: Mutex::default(),
             definitions: AtomicU64::new(1),
             closed: AtomicBool::new(false),
             orphans: Orphans::default(),
@@ -299,21 +301,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoTable`].
     pub fn table(&self, name: &str) -> Result<Table> {
-        let catalog = self.inner.catalog.read();
-        catalog
-            .tables
-            .get(name)
-            .cloned()
-            .ok_or_else(|| StoreError::NoTable {
-                name: name.to_owned(),
-                known: catalog.tables.keys().cloned().collect(),
-            })
-    }
-
-    /// A table by number.
-    pub(crate) fn table_of(&self, id: u32) -> Option<Table> {
-        let catalog = self.inner.catalog.read();
-        catalog.tables.values().find(|table| table.0.id == id).cloned()
+        self.inner.table(name)
     }
 
     /// All tables, by name.
@@ -442,6 +430,25 @@ impl StoreInner {
         } else {
             Ok(())
         }
+    }
+
+    /// A table by name.
+    pub(crate) fn table(&self, name: &str) -> Result<Table> {
+        let known = self.catalog.read().tables.get(name).cloned();
+        known.ok_or_else(|| self.no_table(name))
+    }
+
+    pub(crate) fn no_table(&self, name: &str) -> StoreError {
+        StoreError::NoTable {
+            name: name.to_owned(),
+            known: self.catalog.read().tables.keys().cloned().collect(),
+        }
+    }
+
+    /// A table by number.
+    pub(crate) fn table_of(&self, id: u32) -> Option<Table> {
+        let catalog = self.catalog.read();
+        catalog.tables.values().find(|table| table.0.id == id).cloned()
     }
 
     /// As of now.

@@ -12,8 +12,9 @@ use crate::lock::TableLock;
 use crate::memory::Memory;
 use crate::operations::TableOperations;
 use crate::row::{Layout, Layouts, Row, RowBuf, RowError};
-use crate::schema::{INDEXES_MAX, IndexDef, PRIMARY, SchemaError, TableDef};
+use crate::schema::{INDEXES_MAX, PRIMARY, SchemaError, TableDef};
 use crate::slots::Slots;
+use crate::ts::Ts;
 
 /// A count that several workers change, each on a line of its own.
 #[derive(Debug)]
@@ -44,21 +45,25 @@ impl Counter {
 pub(crate) struct TableInner {
     // Fixed.
     pub(crate) id: u32,
-    pub(crate) name: String,
-    /// Rows are written in the newest. Who adds one holds the table's lock exclusively.
+    /// Who changes them holds the table's lock exclusively.
     pub(crate) layouts: Layouts,
     pub(crate) operations: TableOperations,
     pub(crate) lock: Arc<TableLock>,
     /// The store's: it also says which store's the table is.
     pub(crate) memory: Arc<Memory>,
     // Changing.
+    name: Name,
+    /// The transaction that has changed definitions of the table and not committed: see [`Definer`]. 0: none.
+    defining: AtomicU64,
     pub(crate) slots: Slots,
     pub(crate) changed: Changed,
     /// By number; each is set once and stays. Who changes `live` holds the table's lock exclusively, who reads the indexes to
     /// write rows holds it at least with intention.
     indexes: [OnceLock<Arc<IndexInner>>; INDEXES_MAX],
-    /// A bit for each index that is in use.
+    /// A bit for each index that is in use by who has the table locked.
     live: AtomicU64,
+    /// A bit for each that others are shown.
+    shown: AtomicU64,
     pub(crate) dropped: AtomicBool,
     pub(crate) rows: Counter,
     /// Bytes of all newest versions, about.
@@ -72,15 +77,17 @@ impl TableInner {
     pub(crate) fn new(id: u32, definition: &TableDef, workers: usize, memory: Arc<Memory>) -> Self {
         TableInner {
             id,
-            name: definition.name.clone(),
             layouts: Layouts::new(definition.columns.clone()),
             operations: TableOperations::of(&definition.name),
             lock: TableLock::new(id),
             memory,
+            name: Name::new(&definition.name),
+            defining: AtomicU64::new(0),
             slots: Slots::new(workers),
             changed: Changed::new(),
             indexes: std::array::from_fn(|_| OnceLock::new()),
             live: AtomicU64::new(0),
+            shown: AtomicU64::new(0),
             dropped: AtomicBool::new(false),
             rows: Counter::new(workers),
             row_bytes: Counter::new(workers),
@@ -97,18 +104,51 @@ impl TableInner {
         self.memory.add_structures(now - before);
     }
 
-    /// The indexes in use with their numbers, the primary key's first.
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        self.name.now()
+    }
+
+    pub(crate) fn rename(&self, name: &str) {
+        self.name.set(name);
+    }
+
+    /// Says which transaction changes its definitions; none has until it has ended.
+    pub(crate) fn set_definer(&self, definer: Definer) {
+        self.defining.store(definer.0, Ordering::Release);
+    }
+
+    /// The transaction has ended.
+    pub(crate) fn unset_definer(&self, definer: Definer) {
+        let order = (Ordering::AcqRel, Ordering::Relaxed);
+        let _ = (self.defining).compare_exchange(definer.0, Definer::NONE.0, order.0, order.1);
+    }
+
+    /// The transaction that changes its definitions.
+    pub(crate) fn definer(&self) -> Definer {
+        Definer(self.defining.load(Ordering::Acquire))
+    }
+
+    /// The indexes in use with their numbers, the primary key's first: for who has the table locked.
     #[inline]
     pub(crate) fn indexes(&self) -> impl Iterator<Item = (usize, &Arc<IndexInner>)> {
+        self.indexes_of(&self.live)
+    }
+
+    #[inline]
+    fn indexes_of(&self, bits: &AtomicU64) -> impl Iterator<Item = (usize, &Arc<IndexInner>)> {
         // Acquire: pairs with `add_index`.
-        let mut live = self.live.load(Ordering::Acquire);
+        let mut bits = bits.load(Ordering::Acquire);
         std::iter::from_fn(move || {
-            if live == 0 {
+            if bits == 0 {
                 return None;
             }
-            let number = live.trailing_zeros() as usize;
-            live &= live - 1;
-            Some((number, self.indexes[number].get().expect("live indexes are set")))
+            let number = bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            Some((
+                number,
+                self.indexes[number].get().expect("indexes in use are set"),
+            ))
         })
     }
 
@@ -122,9 +162,11 @@ impl TableInner {
         self.index(0).filter(|index| index.name == PRIMARY)
     }
 
-    /// Those that can be read, with their numbers: not those that are being made.
-    fn usable(&self) -> impl Iterator<Item = (usize, &Arc<IndexInner>)> {
-        self.indexes().filter(|(_, index)| index.is_usable())
+    /// The indexes that can be read: by all, or by the transaction that has changed definitions of the table.
+    fn usable(&self, within: bool) -> impl Iterator<Item = &Arc<IndexInner>> {
+        let bits = if within { &self.live } else { &self.shown };
+        let indexes = self.indexes_of(bits).map(|(_, index)| index);
+        indexes.filter(move |index| !within || index.serves_within())
     }
 
     /// Takes an index into use. None when a table has had as many as it can in its life.
@@ -133,6 +175,9 @@ impl TableInner {
         for (number, place) in self.indexes.iter().enumerate() {
             if place.set(Arc::clone(&index)).is_ok() {
                 self.live.fetch_or(1 << number, Ordering::AcqRel);
+                if index.is_usable() {
+                    self.shown.fetch_or(1 << number, Ordering::AcqRel);
+                }
                 self.measure();
                 return Some(index);
             }
@@ -140,16 +185,37 @@ impl TableInner {
         None
     }
 
-    /// Takes an index out of use.
-    pub(crate) fn remove_index(&self, index: &Arc<IndexInner>) {
-        let mut live = self.indexes();
-        if let Some((number, index)) = live.find(|(_, live)| Arc::ptr_eq(live, index)) {
-            index.drop_it();
-            self.live.fetch_and(!(1 << number), Ordering::AcqRel);
-        }
+    fn bit_of(&self, index: &Arc<IndexInner>) -> u64 {
+        let is_it =
+            |place: &OnceLock<Arc<IndexInner>>| place.get().is_some_and(|known| Arc::ptr_eq(known, index));
+        let number = self.indexes.iter().position(is_it);
+        1 << number.expect("it is an index of the table")
     }
 
-    /// The definition with another index, which it can have.
+    /// All are shown an index, for snapshots from `since` on.
+    pub(crate) fn show_index(&self, index: &Arc<IndexInner>, since: Ts) {
+        index.make_usable(since);
+        self.shown.fetch_or(self.bit_of(index), Ordering::AcqRel);
+    }
+
+    /// Who has the table locked keeps an index up, or does not; others are shown it as before.
+    pub(crate) fn keep_index(&self, index: &Arc<IndexInner>, kept: bool) {
+        index.keep(kept);
+        let bit = self.bit_of(index);
+        match kept {
+            true => self.live.fetch_or(bit, Ordering::AcqRel),
+            false => self.live.fetch_and(!bit, Ordering::AcqRel),
+        };
+    }
+
+    /// Takes an index out of use.
+    pub(crate) fn remove_index(&self, index: &Arc<IndexInner>) {
+        index.drop_it();
+        self.keep_index(index, false);
+        self.shown.fetch_and(!self.bit_of(index), Ordering::AcqRel);
+    }
+
+    /// The definition with another index, which it can have; by who has the table locked.
     pub(crate) fn with_index(&self, name: &str, unique: bool, columns: &[&str]) -> Result<TableDef> {
         if self.indexes().any(|(_, index)| index.name == name) {
             return Err(StoreError::Exists {
@@ -158,8 +224,8 @@ impl TableInner {
             });
         }
         let with = match unique {
-            true => self.definition().unique(name, columns),
-            false => self.definition().index(name, columns),
+            true => self.definition(true).unique(name, columns),
+            false => self.definition(true).index(name, columns),
         };
         with.check()?;
         if name == PRIMARY {
@@ -182,24 +248,77 @@ impl TableInner {
         match self.dropped.load(Ordering::Acquire) {
             false => Ok(()),
             true => Err(StoreError::Dropped {
-                table: self.name.clone(),
+                table: self.name().to_owned(),
             }),
         }
     }
 
-    /// The definition with the indexes of now.
-    pub(crate) fn definition(&self) -> TableDef {
-        let columns = self.layouts.newest().definitions();
-        let index = |index: &Arc<IndexInner>| IndexDef {
-            name: index.name.clone(),
-            columns: index.columns.iter().map(|&at| columns[at].name.clone()).collect(),
-            unique: index.unique,
-        };
+    /// The definition of now: what is committed, or what the transaction sees that has the table locked.
+    pub(crate) fn definition(&self, within: bool) -> TableDef {
+        let columns = self.layout(within).definitions();
+        let index = |index: &Arc<IndexInner>| index.definition(columns);
         TableDef {
-            name: self.name.clone(),
+            name: self.name().to_owned(),
             columns: columns.to_vec(),
-            indexes: self.usable().map(|(_, inner)| index(inner)).collect(),
+            indexes: self.usable(within).map(index).collect(),
         }
+    }
+
+    fn layout(&self, within: bool) -> &Arc<Layout> {
+        match within {
+            true => self.layouts.newest(),
+            false => self.layouts.shown(),
+        }
+    }
+}
+
+/// Names the transaction that has changed definitions and not committed: the number of its session's slot and one that no other transaction
+/// has. 0 names none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Definer(u64);
+
+impl Definer {
+    pub(crate) const NONE: Definer = Definer(0);
+
+    pub(crate) fn new(number: u64, slot: u32) -> Self {
+        Definer((number << 32) | (u64::from(slot) + 1))
+    }
+
+    /// Whether it is the transaction of a session's slot that goes on.
+    pub(crate) fn is_of(self, slot: u32) -> bool {
+        self.0 & u64::from(u32::MAX) == u64::from(slot) + 1
+    }
+}
+
+/// A name that may be replaced, which those who read it do not notice. Old ones stay: tables are renamed seldom.
+struct Name {
+    text: String,
+    next: OnceLock<Box<Name>>,
+}
+
+impl Name {
+    fn new(text: &str) -> Self {
+        Name {
+            text: text.to_owned(),
+            next: OnceLock::new(),
+        }
+    }
+
+    fn newest(&self) -> &Name {
+        let mut name = self;
+        while let Some(next) = name.next.get() {
+            name = next;
+        }
+        name
+    }
+
+    fn now(&self) -> &str {
+        &self.newest().text
+    }
+
+    fn set(&self, text: &str) {
+        let newest = self.newest();
+        newest.next.get_or_init(|| Box::new(Name::new(text)));
     }
 }
 
@@ -212,19 +331,52 @@ impl Drop for TableInner {
 }
 
 /// A table of a store. Cheap to clone.
+///
+/// It shows what is committed. One from [`Transaction::table`](crate::Transaction::table), or from the calls that make tables in a transaction,
+/// shows what that transaction has defined, too.
 #[derive(Clone)]
-pub struct Table(pub(crate) Arc<TableInner>);
+pub struct Table(pub(crate) Arc<TableInner>, Option<Within>);
+
+/// The transaction whose handle it is, and the name that it has given the table.
+#[derive(Clone)]
+struct Within {
+    definer: Definer,
+    name: Option<Arc<str>>,
+}
 
 impl std::fmt::Debug for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Table({})", self.0.name)
+        write!(f, "Table({})", self.name())
     }
 }
 
 impl Table {
+    /// A handle that shows what is committed.
+    pub(crate) fn new(inner: Arc<TableInner>) -> Self {
+        Table(inner, None)
+    }
+
+    /// A handle that shows what a transaction has defined, too: the table's name perhaps.
+    pub(crate) fn seen_by(&self, definer: Definer, name: Option<&str>) -> Self {
+        let name = name.map(Arc::from);
+        Table(Arc::clone(&self.0), Some(Within { definer, name }))
+    }
+
+    /// The transaction whose handle it is, if that has defined something of the table and not committed.
+    fn is_within(&self) -> Option<&Within> {
+        let within = self.1.as_ref();
+        within.filter(|within| self.0.definer() == within.definer)
+    }
+
+    /// Whether it shows what its transaction has defined and not committed.
+    fn within(&self) -> bool {
+        self.is_within().is_some()
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.0.name
+        let within = self.is_within().and_then(|within| within.name.as_deref());
+        within.unwrap_or(self.0.name())
     }
 
     /// Whether both are the same table of the same store.
@@ -234,18 +386,21 @@ impl Table {
 
     /// Its columns and indexes as they are now, without indexes that are being made.
     pub fn definition(&self) -> TableDef {
-        self.0.definition()
+        TableDef {
+            name: self.name().to_owned(),
+            ..self.0.definition(self.within())
+        }
     }
 
     /// Position of a column.
     pub fn column(&self, name: &str) -> Option<usize> {
-        let columns = self.0.layouts.newest().definitions();
+        let columns = self.layout().definitions();
         columns.iter().position(|column| column.name == name)
     }
 
     /// Where the fields of its new rows lie.
     pub fn layout(&self) -> &Arc<Layout> {
-        self.0.layouts.newest()
+        self.0.layout(self.within())
     }
 
     /// A row of it to be filled in, with the defaults of its columns or NULL; columns that have neither must be set before it is inserted.
@@ -265,10 +420,10 @@ impl Table {
 
     /// An index by name.
     pub fn index(&self, name: &str) -> Option<Index> {
-        let mut indexes = self.0.usable();
+        let mut indexes = self.0.usable(self.within());
         indexes
-            .find(|(_, inner)| inner.name == name)
-            .map(|(_, inner)| self.handle(inner))
+            .find(|inner| inner.name == name)
+            .map(|inner| self.handle(inner))
     }
 
     /// The primary key's index.
@@ -287,7 +442,10 @@ impl Table {
 
     /// All indexes, the primary key's first.
     pub fn indexes(&self) -> Vec<Index> {
-        self.0.usable().map(|(_, inner)| self.handle(inner)).collect()
+        self.0
+            .usable(self.within())
+            .map(|inner| self.handle(inner))
+            .collect()
     }
 
     fn handle(&self, inner: &Arc<IndexInner>) -> Index {

@@ -16,6 +16,7 @@ use corun_exec::ctx;
 use corun_exec::teams::{self, Operation};
 
 use crate::ahead::{Ahead, TOGETHER, first_rows};
+use crate::definition_set::DefinitionMark;
 use crate::error::{Result, StoreError};
 use crate::index::Index;
 use crate::key::long::Run;
@@ -89,6 +90,7 @@ pub struct Savepoint {
     /// gets the address: if it stands in its place, all before it does.
     pub(crate) newest: Option<VersionPtr>,
     pub(crate) writes: WriteMark,
+    pub(crate) definitions: DefinitionMark,
     pub(crate) locks: LockMark,
 }
 
@@ -136,6 +138,7 @@ impl<'s> Transaction<'s> {
             Some(reach) if reach >= wanted && !(wanted == Reach::WriteRows && reach == Reach::Read) => {
                 return Ok(reach);
             }
+            _ if state.definitions.hides(table) => return Err(dropped(table)),
             Some(_) => {}
             None => self.meet(state, table)?,
         }
@@ -149,11 +152,7 @@ impl<'s> Transaction<'s> {
         ctx!();
         state.holder.table(&table.0.lock, mode)?;
         let reach = state.tables.raise(table.0.id, wanted);
-        if table.0.dropped.load(std::sync::atomic::Ordering::Acquire) {
-            return Err(StoreError::Dropped {
-                table: table.0.name.clone(),
-            });
-        }
+        table.0.check_there()?;
         Ok(reach)
     }
 
@@ -162,14 +161,10 @@ impl<'s> Transaction<'s> {
     fn meet(&self, state: &mut State, table: &Table) -> Result<()> {
         if !self.session.store.owns(table) {
             return Err(StoreError::OtherStore {
-                table: table.0.name.clone(),
+                table: table.name().to_owned(),
             });
         }
-        if table.0.dropped.load(std::sync::atomic::Ordering::Acquire) {
-            return Err(StoreError::Dropped {
-                table: table.0.name.clone(),
-            });
-        }
+        table.0.check_there()?;
         state.tables.meet(table);
         Ok(())
     }
@@ -511,10 +506,16 @@ impl<'s> Transaction<'s> {
     }
 }
 
+fn dropped(table: &Table) -> StoreError {
+    StoreError::Dropped {
+        table: table.name().to_owned(),
+    }
+}
+
 impl Index {
     /// Whether it can still be used, by who has its table locked.
     fn check(&self) -> Result<()> {
-        if self.inner.is_live() {
+        if self.inner.is_live() && self.inner.is_kept() {
             Ok(())
         } else {
             Err(self.unusable("was dropped"))

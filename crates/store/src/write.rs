@@ -107,11 +107,9 @@ impl Transaction<'_> {
             ctx!();
             // SAFETY: locked; what the transaction replaces is kept to its end.
             let row = unsafe { table.0.layouts.row(before) }.expect("a row that is there");
-            let mut scratch = state
-                .scratch
-                .take()
-                .unwrap_or_else(|| RowBuf::new(table.layout()));
-            scratch.load(table.layout(), row);
+            let newest = table.0.layouts.newest();
+            let mut scratch = state.scratch.take().unwrap_or_else(|| RowBuf::new(newest));
+            scratch.load(newest, row);
             Ok((scratch, before))
         })?;
         let changed = change(&mut scratch);
@@ -280,7 +278,7 @@ impl Transaction<'_> {
             moves = true;
             ctx!();
             let key = index.layout.of_row(after);
-            let refused = |source| StoreError::tree(&table.name, &index.name, source);
+            let refused = |source| StoreError::tree(table.name(), &index.name, source);
             let entry = Entry {
                 table: table.id,
                 index: number as u8,
@@ -345,7 +343,7 @@ impl Transaction<'_> {
                 {
                     let values = index.columns.iter().map(|&column| row.value(column).to_string());
                     return Err(StoreError::Duplicate {
-                        table: table.name.clone(),
+                        table: table.name().to_owned(),
                         index: index.name.clone(),
                         key: values.collect::<Vec<_>>().join(", "),
                     });
@@ -354,7 +352,7 @@ impl Transaction<'_> {
             Ok(())
         };
         refuse_live(state)?;
-        let refused = |source| StoreError::tree(&table.name, &index.name, source);
+        let refused = |source| StoreError::tree(table.name(), &index.name, source);
         if index.tree.insert(key, rid).map_err(refused)? {
             state.writes.record_entry(entry);
         }
@@ -376,10 +374,11 @@ impl Transaction<'_> {
             locks: state.holder.mark(),
             newest: state.writes.newest(),
             writes: state.writes.mark(),
+            definitions: state.definitions.mark(),
         }
     }
 
-    /// Undoes what was changed after the savepoint, which can be used again. Locks are kept.
+    /// Undoes what was changed and defined after the savepoint, which can be used again. Locks are kept.
     ///
     /// After a deadlock or a lock timeout the transaction goes on from the savepoint, for instance with the same statement again. Then locks
     /// that were taken after the savepoint are let go of, so that those who waited for them go on: what the program has read since then is
@@ -412,11 +411,14 @@ impl Transaction<'_> {
             && savepoint.number > state.savepoints_before
             && savepoint.number <= state.savepoints;
         // What stood at its place was rolled back, and other changes stand there now?
-        if !mine || !state.writes.stands(&savepoint.writes, savepoint.newest) {
+        let stands = state.writes.stands(&savepoint.writes, savepoint.newest)
+            && state.definitions.stands(&savepoint.definitions);
+        if !mine || !stands {
             return Err(StoreError::NoSavepoint);
         }
         state.holder.turn();
         state.undo_to(&savepoint.writes);
+        state.undo_definitions_to(&savepoint.definitions, &self.session.store);
         if std::mem::take(&mut state.ended) {
             // Nothing that was read is borrowed any more: others may replace it.
             state.release_to(&savepoint.locks);

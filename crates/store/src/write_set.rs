@@ -8,6 +8,7 @@
 //! Each row has one [`Write`] for each change, over the one before. Versions under it are the set's until the transaction ends: rows that were
 //! read before a change stay readable. What it is not: the changes themselves, which are in slots and indexes at once.
 
+use crate::definition_set::DefinitionSet;
 use crate::garbage::{Garbage, Ghost};
 use crate::key::Words;
 use crate::known::KnownTables;
@@ -74,6 +75,11 @@ impl WriteSet {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.writes.is_empty()
+    }
+
+    /// Changes so far that stand.
+    pub(crate) fn len(&self) -> usize {
+        self.writes.len()
     }
 
     /// The number of the next change, of all of the session.
@@ -174,9 +180,18 @@ impl WriteSet {
 
     /// The block of the transaction: one record for each row, from before the transaction to after it. Marks its rows as changed by a
     /// commit up to `marked`. The memory may come back by [`WriteSet::keep_memory`].
-    pub(crate) fn make_redo(&mut self, tables: &KnownTables, marked: Ts) -> Vec<u8> {
+    pub(crate) fn make_redo(
+        &mut self,
+        tables: &KnownTables,
+        definitions: &DefinitionSet,
+        marked: Ts,
+    ) -> Vec<u8> {
         let mut redo = std::mem::take(&mut self.redo);
         redo.clear();
+        if !definitions.is_empty() {
+            self.make_mixed(&mut redo, tables, definitions, marked);
+            return redo;
+        }
         for write in self.writes.iter().filter(|write| write.first) {
             let table = &tables.table(write.table).0;
             table.changed.mark(write.rid, marked);
@@ -187,6 +202,26 @@ impl WriteSet {
             redo::put_row(&mut redo, table.id, write.rid, before, after);
         }
         redo
+    }
+
+    /// The block of a transaction that has definitions, too: a record for each of them and for each change of a row, in their order.
+    fn make_mixed(&self, redo: &mut Vec<u8>, tables: &KnownTables, definitions: &DefinitionSet, marked: Ts) {
+        if !self.writes.is_empty() {
+            redo::put_mixed(redo);
+        }
+        let mut definitions = definitions.records().peekable();
+        for (at, write) in self.writes.iter().enumerate() {
+            while let Some((_, definition)) = definitions.next_if(|(before, _)| *before <= at) {
+                definition.put(redo);
+            }
+            let table = &tables.table(write.table).0;
+            table.changed.mark(write.rid, marked);
+            // SAFETY: the row is locked, and what was replaced is kept.
+            let row = |version| unsafe { table.layouts.row(version) };
+            let (before, after) = (write.before.and_then(row), row(write.after));
+            redo::put_row(redo, table.id, write.rid, before, after);
+        }
+        definitions.for_each(|(_, definition)| definition.put(redo));
     }
 
     /// For the next transaction's redo.

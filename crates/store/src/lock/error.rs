@@ -1,6 +1,7 @@
 //! [`LockError`]: why a transaction did not get a lock.
 
 use super::mode::RowName;
+use super::table::TableLock;
 use std::fmt;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use std::time::Duration;
 pub enum LockName {
     /// A row.
     Row(RowName),
-    /// A table, by its number.
+    /// A table, by its number; [`TableLock::OF_A_NAME`] stands for the name of one.
     Table(u32),
     /// The right to keep an entry of this key in an index, by its number, against intervals that others read.
     Key {
@@ -24,6 +25,12 @@ impl fmt::Display for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LockName::Row(row) => write!(f, "row {} of table {}", row.rid, row.table),
+            LockName::Table(TableLock::OF_A_NAME) => {
+                write!(
+                    f,
+                    "the name of a table that another transaction makes, drops or renames"
+                )
+            }
             LockName::Table(table) => write!(f, "table {table}"),
             LockName::Key { index, key } => write!(f, "a key of index {index} that begins with {key:#x}"),
         }

@@ -70,6 +70,9 @@ impl std::fmt::Debug for TableLock {
 }
 
 impl TableLock {
+    /// The number of locks that keep names of tables, which no table has.
+    pub const OF_A_NAME: u32 = u32::MAX;
+
     /// The free lock of the table of this number (which only serves messages).
     pub fn new(number: u32) -> Arc<Self> {
         Arc::new(TableLock {

@@ -22,6 +22,9 @@ use crate::ts::Ts;
 /// second) and 16 (2.4 to 3.9 M); others unmeasured.
 const TOGETHER: usize = 16;
 
+/// Fewer bytes of changes are applied by one thread. Unmeasured.
+const SMALL_BYTES: usize = 16 << 10;
+
 /// One row's change.
 struct Change<'a> {
     table: &'a TableInner,
@@ -39,10 +42,13 @@ impl<'a> Change<'a> {
 impl Reading<'_> {
     /// Applies blocks that change rows.
     pub(super) fn rows(&mut self, bytes: &[u8], blocks: &[(Ts, Range<usize>)]) -> Result<()> {
-        if blocks.is_empty() {
-            return Ok(());
-        }
-        let threads = self.options.threads();
+        let length = |(_, bytes): &(Ts, Range<usize>)| bytes.len();
+        let threads = match blocks.iter().map(length).sum() {
+            0 => return Ok(()),
+            // Many such lie between the definitions of one transaction.
+            1..SMALL_BYTES => 1,
+            _ => self.options.threads(),
+        };
         let records = AtomicU64::new(0);
         let first_error = Mutex::new(None);
         ScopedThreads(threads).run(
@@ -145,7 +151,8 @@ impl Reading<'_> {
         let wrong = |what: &str| {
             Err(self.damaged(format!(
                 "commit {ts} {what} (table {:?}, row {})",
-                table.name, rid.0
+                table.name(),
+                rid.0
             )))
         };
         // The log has rows as they were written, in the newest layout; that of the checkpoint's may be older.

@@ -75,7 +75,7 @@ impl RowBuf {
         let Some(newest) = self.layout.newest() else {
             return false;
         };
-        let upgraded = RowBuf::upgraded_without(self.row(), newest, &self.missing);
+        let upgraded = RowBuf::upgraded_without(self.row(), &newest, &self.missing);
         *self = upgraded;
         true
     }
@@ -132,7 +132,11 @@ impl RowBuf {
     /// row is as before.
     #[inline]
     pub fn set<'v>(&mut self, column: impl RowIndex, value: impl Into<Value<'v>>) -> Result<(), RowError> {
-        let (column, value) = (column.position(&self.layout)?, value.into());
+        let value = value.into();
+        let column = match column.position(&self.layout) {
+            Ok(column) => column,
+            Err(error) => self.position_now(column).ok_or(error)?,
+        };
         if let (Value::Int(value), Some(field)) = (value, self.layout.fields.get(column))
             && (field.least..=field.most).contains(&value)
         {
@@ -148,6 +152,15 @@ impl RowBuf {
             return Ok(());
         }
         self.set_other(column, value)
+    }
+
+    /// The position of a column that came, or got its name, after the row was begun.
+    #[cold]
+    fn position_now(&mut self, column: impl RowIndex) -> Option<usize> {
+        match self.upgrade() {
+            true => column.position(&self.layout).ok(),
+            false => None,
+        }
     }
 
     /// The column has a value now.

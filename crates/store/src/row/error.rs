@@ -96,8 +96,8 @@ pub enum RowError {
         /// What was given.
         value: u64,
     },
-    /// The row is of another table.
-    #[error("the row was made for another table than {table:?}")]
+    /// The row is of another table, or of columns that were rolled back.
+    #[error("the row was made for another table than {table:?}, or for columns of it that were rolled back")]
     OtherTable {
         /// The table.
         table: String,

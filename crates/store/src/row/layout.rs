@@ -1,18 +1,20 @@
 //! [`Layout`]: where the fields of a row lie, and what it says of columns that were added after the row was written.
 //!
 //! ```text
-//! layout 0 ──next──► layout 1 ──next──► layout 2        a table's, one more for each column that was added
-//!  id, name           id, name, size     id, name, size, note
-//!                     initial row        initial row         a column that a row lacks is as in the initial row of the next layout that has it
+//! shape 0        shape 1            shape 2                  a table's, one more for each change of its columns ([`super::Layouts`])
+//!  id, name       id, name, size     id, label, size         a column was added, and one was renamed
+//!  │              │                  └── bytes as of shape 1
+//!  └──────────────┴─► rows of before: a column that they lack is as in the initial row of the shape in which they are read
 //! ```
 //!
 //! What it is not: in a row's bytes. Which layout a row has is beside them ([`crate::version`]).
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Weak};
+
+use parking_lot::RwLock;
 
 use super::{RowBuf, RowError, RowRef};
 use crate::schema::ColumnDef;
-use crate::ts::Ts;
 use crate::value::Type;
 
 /// Bit number of fields that are never NULL.
@@ -39,10 +41,10 @@ pub(super) struct Field {
 /// Where the fields of a table's rows lie.
 #[derive(Debug)]
 pub struct Layout {
-    /// Among those of its table.
+    /// The shape of its table that first had rows of these bytes.
     number: u16,
-    /// The commit that made it; 0 of a table's first.
-    since: Ts,
+    /// The shape of its table that it belongs to.
+    shape: u16,
     columns: Vec<ColumnDef>,
     pub(super) fields: Vec<Field>,
     /// First byte of the ends.
@@ -56,14 +58,29 @@ pub struct Layout {
     pub(super) initial: Vec<u8>,
     /// A bit for each column that has neither NULL nor a default, 64 to a word.
     pub(super) required: Vec<u64>,
-    /// The layout with one column more.
-    next: OnceLock<Arc<Layout>>,
+    /// Of rows of before: the layout whose columns are shown. Those that these rows lack are behind theirs.
+    shown_as: Option<Arc<Layout>>,
+    table: Weak<Newest>,
 }
+
+/// The layout of a table that is shown to all.
+pub(super) type Newest = RwLock<Option<Arc<Layout>>>;
 
 impl Layout {
     /// Of columns that were checked.
-    pub(crate) fn new(columns: Vec<ColumnDef>, number: u16, since: Ts) -> Arc<Self> {
-        let mut layout = Arc::new(Layout::without_defaults(columns, number, since));
+    pub(crate) fn new(columns: Vec<ColumnDef>) -> Arc<Self> {
+        Layout::of_table(columns, (0, 0), Weak::new())
+    }
+
+    /// Of columns that were checked: its number, and that of its shape.
+    pub(super) fn of_table(
+        columns: Vec<ColumnDef>,
+        (number, shape): (u16, u16),
+        table: Weak<Newest>,
+    ) -> Arc<Self> {
+        let mut layout = Layout::without_defaults(columns);
+        (layout.number, layout.shape, layout.table) = (number, shape, table);
+        let mut layout = Arc::new(layout);
         let mut row = RowBuf::new(&layout);
         for (column, definition) in layout.columns.iter().enumerate() {
             if let Some(default) = &definition.default {
@@ -77,7 +94,7 @@ impl Layout {
         layout
     }
 
-    fn without_defaults(columns: Vec<ColumnDef>, number: u16, since: Ts) -> Self {
+    fn without_defaults(columns: Vec<ColumnDef>) -> Self {
         let nullable = columns.iter().filter(|column| column.nullable).count();
         let mut offset = nullable.div_ceil(8);
         let (mut variables, mut bits) = (0_usize, 0_u32);
@@ -133,8 +150,8 @@ impl Layout {
             }
         }
         Layout {
-            number,
-            since,
+            number: 0,
+            shape: 0,
             columns,
             fields,
             ends_at: offset,
@@ -143,24 +160,35 @@ impl Layout {
             initial: empty.clone(),
             empty,
             required,
-            next: OnceLock::new(),
+            shown_as: None,
+            table: Weak::new(),
         }
     }
 
-    /// The layout behind this one, with a column more, which is that of new rows from now on. Called once.
-    pub(super) fn add(&self, column: ColumnDef, since: Ts) -> &Arc<Layout> {
-        let columns = self.columns.iter().cloned().chain([column]).collect();
-        self.next
-            .get_or_init(|| Layout::new(columns, self.number + 1, since))
+    /// How rows of this layout are read as those of a later shape, whose layout is `shown_as`.
+    pub(super) fn shown_as(&self, shown_as: &Arc<Layout>) -> Arc<Layout> {
+        let columns = shown_as.columns[..self.columns.len()].to_vec();
+        let mut layout = Layout::without_defaults(columns);
+        (layout.number, layout.shape) = (self.number, shown_as.shape);
+        layout.shown_as = Some(Arc::clone(shown_as));
+        Arc::new(layout)
     }
 
-    /// The newest layout of the table; none if it is this one.
-    pub(super) fn newest(&self) -> Option<&Arc<Layout>> {
-        let mut newest = self.next.get()?;
-        while let Some(next) = newest.next.get() {
-            newest = next;
-        }
-        Some(newest)
+    /// The layout that its table shows to all, if that has come after this one, and this one was not rolled back.
+    pub(super) fn newest(&self) -> Option<Arc<Layout>> {
+        let newest = self.table.upgrade()?.read().clone()?;
+        let same = |(old, new): (&ColumnDef, &ColumnDef)| {
+            old.data_type == new.data_type && old.nullable == new.nullable
+        };
+        let goes_on = newest.shape > self.shape
+            && newest.columns.len() >= self.columns.len()
+            && self.columns.iter().zip(&newest.columns).all(same);
+        goes_on.then_some(newest)
+    }
+
+    /// The layout with all columns that are shown.
+    pub(super) fn whole(&self) -> &Layout {
+        self.shown_as.as_deref().unwrap_or(self)
     }
 
     /// The row that says what the column of a row of this layout holds that was added later.
@@ -169,24 +197,23 @@ impl Layout {
     /// If there is no such column.
     #[cold]
     pub(super) fn later(&self, column: usize) -> RowRef<'_> {
-        let mut layout = self;
-        while layout.fields.len() <= column {
-            layout = layout
-                .next
-                .get()
-                .unwrap_or_else(|| panic!("{}", self.no_column(column.to_string())));
-        }
-        RowRef::new(layout, &layout.initial)
+        let whole = self.whole();
+        assert!(
+            column < whole.fields.len(),
+            "{}",
+            self.no_column(column.to_string())
+        );
+        RowRef::new(whole, &whole.initial)
     }
 
-    /// Its number among those of its table.
+    /// What rows of its bytes are marked with.
     pub(crate) fn number(&self) -> u16 {
         self.number
     }
 
-    /// The commit that made it.
-    pub(crate) fn since(&self) -> Ts {
-        self.since
+    /// The shape of its table that it belongs to.
+    pub(super) fn shape(&self) -> u16 {
+        self.shape
     }
 
     /// Its columns as defined.
@@ -194,17 +221,17 @@ impl Layout {
         &self.columns
     }
 
-    /// Position of a column that it has, or one of its table's later layouts.
+    /// Position of a column that is shown.
     pub(super) fn position(&self, name: &str) -> Result<usize, RowError> {
-        let position = |layout: &Layout| layout.fields.iter().position(|field| field.name == name);
-        position(self)
-            .or_else(|| position(self.newest()?))
+        let mut fields = self.whole().fields.iter();
+        fields
+            .position(|field| field.name == name)
             .ok_or_else(|| self.no_column(format!("{name:?}")))
     }
 
     #[cold]
     pub(super) fn no_column(&self, column: String) -> RowError {
-        let fields = &self.newest().map_or(self, |newest| newest).fields;
+        let fields = &self.whole().fields;
         RowError::NoColumn {
             column,
             columns: fields.iter().map(|field| field.name.clone()).collect(),

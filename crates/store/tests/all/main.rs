@@ -38,6 +38,7 @@ mod rows;
 mod same_thread;
 mod savepoints;
 mod scan_after;
+mod schema_changes;
 mod sequence;
 mod serializable;
 mod skipped;

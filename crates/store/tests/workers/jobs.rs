@@ -2,6 +2,7 @@
 //! answers are those of threads.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -229,7 +230,7 @@ fn a_job_that_panics_or_uses_up_its_stack_ends_alone() {
 fn a_member_at_the_end_of_its_stack_is_told_so_and_operations_above_it_have_enough() {
     let disk = Twin::new(5);
     let store = Store::open_on(
-        std::sync::Arc::new(disk),
+        Arc::new(disk),
         Options {
             detect_after: Duration::from_micros(100),
             lock_timeout: Duration::from_secs(60),
@@ -312,10 +313,10 @@ fn jobs_that_block_or_wait_for_other_jobs_leave_the_core_to_them() {
     let store = Store::in_memory(Options::default()).unwrap();
     let table = account(&store);
     for way in [Teams::On, Teams::Auto] {
-        let workers = std::sync::Arc::new(start(&store, way, 3));
+        let workers = Arc::new(start(&store, way, 3));
         let (send, receive) = channel::<()>();
         let blocks = workers.submit(0, move |_| teams::blocking(move || receive.recv().unwrap()));
-        let inner = std::sync::Arc::clone(&workers);
+        let inner = Arc::clone(&workers);
         let waits = workers.submit(0, move |_| {
             inner.submit(0, move |_| send.send(()).unwrap()).wait()
         });
@@ -347,7 +348,7 @@ fn jobs_that_block_or_wait_for_other_jobs_leave_the_core_to_them() {
 #[test]
 fn durable_commits_of_members_wait_for_the_disk_and_not_for_each_other() {
     let disk = Twin::new(9);
-    let store = Store::open_on(std::sync::Arc::new(disk.clone()), Options::default()).unwrap();
+    let store = Store::open_on(Arc::new(disk.clone()), Options::default()).unwrap();
     let table = account(&store);
     disk.slow_sync(Duration::from_millis(2));
     let workers = start(&store, Teams::On, 32);
@@ -362,7 +363,7 @@ fn durable_commits_of_members_wait_for_the_disk_and_not_for_each_other() {
     pending.into_iter().for_each(|pending| pending.wait().unwrap());
     drop(workers);
     drop((table, store));
-    let after = Store::open_on(std::sync::Arc::new(disk.crash(1)), Options::default()).unwrap();
+    let after = Store::open_on(Arc::new(disk.crash(1)), Options::default()).unwrap();
     assert_eq!(after.table("account").unwrap().rows(), 320);
 }
 
@@ -393,4 +394,62 @@ fn options_that_make_no_team_are_refused() {
         ..WorkerOptions::default()
     };
     assert_eq!(refused(options).unwrap(), "option members: must be at least 1");
+}
+
+#[test]
+fn jobs_define_within_their_transactions_while_checkpoints_are_written() {
+    const JOBS: i64 = 40;
+    for way in WAYS {
+        let disk = Twin::new(5);
+        let store = Store::open_on(
+            Arc::new(disk.clone()),
+            Options {
+                workers: 2,
+                lock_timeout: Duration::from_secs(60),
+                ..Options::default()
+            },
+        )
+        .unwrap();
+        let shared = account(&store);
+        let workers = start(&store, way, 8);
+        let pending: Vec<_> = (0..JOBS)
+            .map(|job| {
+                let shared = shared.clone();
+                let work = move |session: &mut Session| {
+                    session.run(|transaction| {
+                        let definition = TableDef::new(&format!("t{job}")).column("id", Type::I64);
+                        let table = transaction.create_table(definition)?;
+                        let mut row = table.new_row();
+                        row.set(0, job)?;
+                        transaction.insert(&table, &row)?;
+                        teams::yield_now();
+                        let column = corun_store::ColumnDef::new(&format!("c{job}"), Type::I64).nullable();
+                        transaction.add_column(&shared, column)?;
+                        transaction.create_index(&table, "by_id", true, &["id"])
+                    })
+                };
+                workers.submit(job as usize % 2, work)
+            })
+            .collect();
+        for _ in 0..5 {
+            store.checkpoint().unwrap();
+        }
+        for pending in pending {
+            pending.wait().expect("the job did not panic").unwrap();
+        }
+        drop(workers);
+        let check = |store: &Store| {
+            assert_eq!(store.tables().len() as i64, 1 + JOBS);
+            let shared = store.table("account").unwrap();
+            assert_eq!(shared.definition().columns.len() as i64, 2 + JOBS);
+            for job in 0..JOBS {
+                let table = store.table(&format!("t{job}")).unwrap();
+                assert_eq!((table.rows(), table.indexes().len()), (1, 1));
+            }
+        };
+        check(&store);
+        drop(shared);
+        store.close().unwrap();
+        check(&Store::open_on(Arc::new(disk), Options::default()).unwrap());
+    }
 }

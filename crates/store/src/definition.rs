@@ -1,0 +1,149 @@
+//! [`Definition`]: one change of what a store has, as the log keeps it, and those who replay the log make it again.
+//!
+//! ```text
+//! 5 id table      table made         6 id            table dropped       7 id index   index made      8 id name    index dropped
+//! 9 id column     column added      10 id new        table emptied
+//! 32 id name      table renamed     33 id columns    columns have other names or defaults
+//! 34 id new columns                 the table's rows are written again, in columns that are found by name
+//! ```
+//!
+//! What it is not: how it is made. That is in `definitions.rs`, and for an opening store in [`crate::recovery`].
+
+use crate::codec::{
+    Reader, put_bytes, put_column, put_index, put_number, put_table, put_text, read_column, read_index,
+    read_table,
+};
+use crate::schema::{ColumnDef, IndexDef, TableDef};
+
+/// A change of a definition. Tables go by number.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Definition {
+    CreateTable(u32, TableDef),
+    DropTable(u32),
+    CreateIndex(u32, IndexDef),
+    DropIndex(u32, String),
+    AddColumn(u32, ColumnDef),
+    /// The table goes, and one of its definition with another number comes.
+    Truncate(u32, u32),
+    RenameTable(u32, String),
+    /// As many columns as before, with other names and defaults.
+    Columns(u32, Vec<ColumnDef>),
+    /// The table goes, and one with another number comes, which has its rows and its indexes, and these columns of its columns.
+    Rewrite(u32, u32, Vec<ColumnDef>),
+}
+
+const CREATE_TABLE: u8 = 5;
+const DROP_TABLE: u8 = 6;
+const CREATE_INDEX: u8 = 7;
+const DROP_INDEX: u8 = 8;
+const ADD_COLUMN: u8 = 9;
+const TRUNCATE: u8 = 10;
+const RENAME_TABLE: u8 = 32;
+const COLUMNS: u8 = 33;
+const REWRITE: u8 = 34;
+
+impl Definition {
+    /// Appends its record.
+    pub(crate) fn put(&self, bytes: &mut Vec<u8>) {
+        let mut head = |code, id: &u32| {
+            bytes.push(code);
+            put_number(bytes, u64::from(*id));
+        };
+        match self {
+            Definition::CreateTable(id, table) => {
+                bytes.push(CREATE_TABLE);
+                put_table(bytes, *id, table);
+            }
+            Definition::DropTable(id) => head(DROP_TABLE, id),
+            Definition::CreateIndex(id, index) => {
+                head(CREATE_INDEX, id);
+                put_index(bytes, index);
+            }
+            Definition::DropIndex(id, name) => {
+                head(DROP_INDEX, id);
+                put_bytes(bytes, name.as_bytes());
+            }
+            Definition::AddColumn(id, column) => {
+                head(ADD_COLUMN, id);
+                put_column(bytes, column);
+            }
+            Definition::Truncate(id, new) => {
+                head(TRUNCATE, id);
+                put_number(bytes, u64::from(*new));
+            }
+            Definition::RenameTable(id, name) => {
+                head(RENAME_TABLE, id);
+                put_text(bytes, name);
+            }
+            Definition::Columns(id, columns) => {
+                head(COLUMNS, id);
+                put_columns(bytes, columns);
+            }
+            Definition::Rewrite(id, new, columns) => {
+                head(REWRITE, id);
+                put_number(bytes, u64::from(*new));
+                put_columns(bytes, columns);
+            }
+        }
+    }
+
+    /// Reads what follows the code of a record. None if it cannot be, or the code is of no definition.
+    pub(crate) fn read(code: u8, reader: &mut Reader<'_>) -> Option<Definition> {
+        Some(match code {
+            CREATE_TABLE => {
+                let (id, table) = read_table(reader)?;
+                Definition::CreateTable(id, table)
+            }
+            DROP_TABLE => Definition::DropTable(reader.number32()?),
+            CREATE_INDEX => Definition::CreateIndex(reader.number32()?, read_index(reader)?),
+            DROP_INDEX => Definition::DropIndex(reader.number32()?, reader.text()?),
+            ADD_COLUMN => Definition::AddColumn(reader.number32()?, read_column(reader)?),
+            TRUNCATE => Definition::Truncate(reader.number32()?, reader.number32()?),
+            RENAME_TABLE => Definition::RenameTable(reader.number32()?, reader.text()?),
+            COLUMNS => Definition::Columns(reader.number32()?, reader.list(read_column)?),
+            REWRITE => Definition::Rewrite(reader.number32()?, reader.number32()?, reader.list(read_column)?),
+            _ => return None,
+        })
+    }
+}
+
+fn put_columns(bytes: &mut Vec<u8>, columns: &[ColumnDef]) {
+    put_number(bytes, columns.len() as u64);
+    columns.iter().for_each(|column| put_column(bytes, column));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Type;
+
+    #[test]
+    fn definitions_come_back_and_parts_of_them_do_not() {
+        let column = ColumnDef::new("b", Type::Text { max: 9 }).default_value("new");
+        let table = TableDef::new("t").column("a", Type::I64).primary_key(&["a"]);
+        let index = table.indexes[0].clone();
+        for definition in [
+            Definition::CreateTable(7, table),
+            Definition::DropTable(300),
+            Definition::CreateIndex(7, index),
+            Definition::DropIndex(7, "by_a".to_owned()),
+            Definition::AddColumn(7, column.clone()),
+            Definition::Truncate(7, 8),
+            Definition::RenameTable(7, "other".to_owned()),
+            Definition::Columns(7, vec![column.clone()]),
+            Definition::Rewrite(7, 9, vec![column]),
+        ] {
+            let mut bytes = Vec::new();
+            definition.put(&mut bytes);
+            let read = |bytes: &[u8]| {
+                let mut reader = Reader::new(bytes);
+                let code = reader.byte()?;
+                Definition::read(code, &mut reader).filter(|_| reader.is_empty())
+            };
+            assert_eq!(read(&bytes), Some(definition));
+            for cut in 0..bytes.len() {
+                assert_eq!(read(&bytes[..cut]), None);
+            }
+        }
+    }
+}
