@@ -5,7 +5,7 @@
 //! ─► the log is on disk
 //! ```
 //!
-//! What it is not: the check of a definition ([`TableDef::check`]).
+//! What it is not: the check of a definition ([`TableDef::check`]), nor constraints of tables that are there (`constraints.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,22 +13,24 @@ use std::sync::atomic::Ordering;
 use corun_exec::teams;
 
 use crate::error::{Result, StoreError};
+use crate::foreign_key::unlink;
 use crate::index::IndexInner;
 use crate::park;
 use crate::recovery;
 use crate::redo;
 use crate::row::RowError;
-use crate::schema::{ColumnDef, PRIMARY, SchemaError, TableDef};
+use crate::schema::{ColumnDef, PRIMARY, PUBLIC, SchemaError, TableDef};
 use crate::store::{Store, StoreInner};
 use crate::table::{Table, TableInner};
 use crate::transaction::Lock;
 use crate::ts::Ts;
 
 impl Store {
-    /// Makes a table. It is durable when this returns.
+    /// Makes a table. It is durable when this returns. Waits for transactions that write to tables that its foreign keys refer to.
     ///
     /// # Errors
-    /// [`StoreError::Schema`], [`StoreError::Exists`], errors of the log.
+    /// [`StoreError::Schema`], [`StoreError::Exists`], [`StoreError::NoSchema`], errors of the log. With foreign keys: [`StoreError::NoTable`],
+    /// locks that are not granted.
     pub fn create_table(&self, definition: TableDef) -> Result<Table> {
         teams::blocking(|| {
             definition.check()?;
@@ -56,22 +58,23 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`StoreError::OtherDefinition`] if the table there is has other columns, another primary key or other indexes; the order of its
-    /// indexes does not matter. Else as [`Store::create_table`].
+    /// [`StoreError::OtherDefinition`] if the table there is has other columns, another primary key, other indexes or constraints; the order of
+    /// its indexes and constraints does not matter. Else as [`Store::create_table`].
     pub fn create_table_if_missing(&self, definition: TableDef) -> Result<Table> {
         teams::blocking(|| {
             definition.check()?;
             self.inner.check_open()?;
             // Who makes the table now holds this until it is durable.
             let _defining = self.inner.defining.lock();
-            let known = self.inner.catalog.read().tables.get(&definition.name).cloned();
+            let name = definition.qualified_name();
+            let known = self.inner.catalog.read().tables.get(&name).cloned();
             let Some(table) = known else {
                 return self.create(definition);
             };
             match table.definition().difference(&definition) {
                 None => Ok(table),
                 Some(difference) => Err(StoreError::OtherDefinition {
-                    table: definition.name,
+                    table: name.to_string(),
                     difference,
                 }),
             }
@@ -87,75 +90,105 @@ impl Store {
     /// The same under a number that no table has.
     pub(crate) fn create_as(&self, id: u32, definition: TableDef) -> Result<Table> {
         let inner = &self.inner;
-        {
+        let name = definition.qualified_name();
+        let parents = {
             let mut catalog = inner.catalog.write();
-            if catalog.tables.contains_key(&definition.name) {
+            catalog.check_schema(&name.schema)?;
+            if catalog.tables.contains_key(&name) {
                 return Err(StoreError::Exists {
                     what: "a table",
-                    name: definition.name,
+                    name: name.to_string(),
                 });
             }
             catalog.next_id = catalog.next_id.max(id);
-        }
-        let ts = inner.append_definition(&redo::create_table(id, &definition))?;
-        let table = inner.make_table(id, &definition, ts)?;
-        inner
-            .catalog
-            .write()
-            .tables
-            .insert(definition.name, table.clone());
-        inner.flush_definition()?;
-        Ok(table)
+            catalog.references(&definition)?
+        };
+        self.while_nobody_writes(&parents, || {
+            let ts = inner.append_definition(&redo::create_table(id, &definition))?;
+            let table = inner.make_table(id, &definition, ts)?;
+            let mut catalog = inner.catalog.write();
+            catalog.tables.insert(name, table.clone());
+            catalog.link(&table, &definition.foreign_keys)?;
+            Ok(table)
+        })
+        .and_then(|table| inner.flush_definition().map(|()| table))
     }
 
-    /// Drops a table with all its rows. Waits for transactions that use it.
+    /// Drops a table of the schema `public` with all its rows. Waits for transactions that use it, or write to tables that it refers to.
     ///
     /// # Errors
-    /// [`StoreError::NoTable`], locks that are not granted, errors of the log.
+    /// [`StoreError::NoTable`]; [`StoreError::Referenced`] if other tables refer to it; locks that are not granted, errors of the log.
     pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.drop_table_in(PUBLIC, name)
+    }
+
+    /// Drops a table of a schema, as [`Store::drop_table`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn drop_table_in(&self, schema: &str, name: &str) -> Result<()> {
         teams::blocking(|| {
             let inner = &self.inner;
             let _defining = inner.defining.lock();
-            let table = self.table(name)?;
+            let table = self.table_in(schema, name)?;
+            table.check_unreferenced("dropped")?;
             let mut session = self.session_here()?;
             let locked = session.begin()?;
             locked.lock_table(&table, Lock::Exclusive)?;
+            for parent in table.parents() {
+                locked.lock_table(&parent, Lock::Shared)?;
+            }
             inner.append_definition(&redo::drop_table(table.0.id))?;
             table.0.dropped.store(true, Ordering::Release);
-            inner.catalog.write().tables.remove(name);
+            unlink(&table, |_| true);
+            inner.catalog.write().tables.remove(&table.0.qualified);
             inner.definitions.fetch_add(1, Ordering::AcqRel);
             locked.abort();
             inner.flush_definition()
         })
     }
 
-    /// Takes all rows out of a table at once, as if it were dropped and made again. Waits for transactions that use it. Snapshots of before
-    /// still read the rows through handles of before; for all else those are handles of a table that was dropped. Returns the new one.
+    /// Takes all rows out of a table of the schema `public` at once, as if it were dropped and made again. Waits as [`Store::drop_table`]. Snapshots
+    /// of before still read the rows through handles of before; for all else those are handles of a table that was dropped. Returns the new one.
     ///
     /// # Errors
     /// As [`Store::drop_table`].
     pub fn truncate_table(&self, name: &str) -> Result<Table> {
+        self.truncate_table_in(PUBLIC, name)
+    }
+
+    /// Takes all rows out of a table of a schema, as [`Store::truncate_table`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn truncate_table_in(&self, schema: &str, name: &str) -> Result<Table> {
         teams::blocking(|| {
             let _defining = self.inner.defining.lock();
             let id = self.inner.catalog.read().next_id + 1;
-            self.truncate_as(name, id)
+            self.truncate_as(&self.table_in(schema, name)?, id)
         })
     }
 
     /// The same; the table gets a number that no table has. The caller holds `defining`, or is alone.
-    pub(crate) fn truncate_as(&self, name: &str, id: u32) -> Result<Table> {
+    pub(crate) fn truncate_as(&self, old: &Table, id: u32) -> Result<Table> {
         let inner = &self.inner;
-        let old = self.table(name)?;
+        old.check_unreferenced("truncated")?;
         let mut session = self.session_here()?;
         let locked = session.begin()?;
-        locked.lock_table(&old, Lock::Exclusive)?;
+        locked.lock_table(old, Lock::Exclusive)?;
+        for parent in old.parents() {
+            locked.lock_table(&parent, Lock::Shared)?;
+        }
+        let definition = old.definition();
         let ts = inner.append_definition(&redo::truncate_table(old.0.id, id))?;
-        let table = inner.make_table(id, &old.definition(), ts)?;
+        let table = inner.make_table(id, &definition, ts)?;
         old.0.dropped.store(true, Ordering::Release);
         {
             let mut catalog = inner.catalog.write();
             catalog.next_id = catalog.next_id.max(id);
-            catalog.tables.insert(name.to_owned(), table.clone());
+            catalog.tables.insert(old.0.qualified.clone(), table.clone());
+            unlink(old, |_| true);
+            catalog.link(&table, &definition.foreign_keys)?;
         }
         inner.definitions.fetch_add(1, Ordering::AcqRel);
         locked.abort();
@@ -197,7 +230,7 @@ impl Store {
             with.check()?;
             if !column.nullable && column.default.is_none() {
                 return Err(StoreError::Schema(SchemaError::Default {
-                    table: with.name,
+                    table: table.0.name.clone(),
                     source: RowError::Null { column: column.name },
                 }));
             }
@@ -229,11 +262,11 @@ impl Store {
             let positions = with.positions(index)?;
             // Before the log has it: what refuses the index must not be in the log. Readers use it after `add_index` only.
             let since = inner.log.last().next();
-            let refused = |source| StoreError::tree(table.name(), name, source);
+            let refused = |source| StoreError::tree(&table.0.name, name, source);
             let mut entries = Vec::new();
             let made = IndexInner::new(
                 table.0.id,
-                &with.name,
+                &table.0.name,
                 index,
                 &with.columns,
                 positions,
@@ -258,20 +291,22 @@ impl Store {
     /// Drops an index; the primary key's stays. Waits for transactions that use the table.
     ///
     /// # Errors
-    /// [`StoreError::NoIndex`], [`StoreError::PrimaryKey`], locks that are not granted, errors of the log.
+    /// [`StoreError::NoIndex`], [`StoreError::PrimaryKey`]; [`StoreError::Referenced`] if foreign keys find the rows they refer to by it; locks
+    /// that are not granted, errors of the log.
     pub fn drop_index(&self, table: &Table, name: &str) -> Result<()> {
         teams::blocking(|| {
             if name == PRIMARY && table.primary_key().is_some() {
                 return Err(StoreError::PrimaryKey {
-                    table: table.name().to_owned(),
+                    table: table.0.name.clone(),
                 });
             }
             let inner = &self.inner;
             let _defining = inner.defining.lock();
             let index = table.index(name).ok_or_else(|| StoreError::NoIndex {
-                table: table.name().to_owned(),
+                table: table.0.name.clone(),
                 name: name.to_owned(),
             })?;
+            table.check_index_free(&index.inner)?;
             let mut session = self.session_here()?;
             let locked = session.begin()?;
             locked.lock_table(table, Lock::Exclusive)?;
@@ -291,7 +326,7 @@ impl StoreInner {
             let positions = definition.positions(index)?;
             let index = IndexInner::new(
                 id,
-                &definition.name,
+                &table.name,
                 index,
                 &definition.columns,
                 positions,
@@ -299,7 +334,7 @@ impl StoreInner {
                 |_| None,
             );
             let added = table
-                .add_index(index.map_err(|source| StoreError::tree(&definition.name, "primary", source))?);
+                .add_index(index.map_err(|source| StoreError::tree(&table.name, "primary", source))?);
             debug_assert!(
                 added.is_some(),
                 "a definition that was checked has no more indexes than fit"

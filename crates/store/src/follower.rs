@@ -130,7 +130,7 @@ impl Follower {
         self.store.snapshot()
     }
 
-    /// A table by name.
+    /// A table of the schema `public` by name.
     ///
     /// # Errors
     /// [`StoreError::NoTable`].
@@ -138,7 +138,20 @@ impl Follower {
         self.store.table(name)
     }
 
-    /// All tables, by name.
+    /// A table by the name of its schema and its own.
+    ///
+    /// # Errors
+    /// [`StoreError::NoTable`].
+    pub fn table_in(&self, schema: &str, name: &str) -> Result<Table> {
+        self.store.table_in(schema, name)
+    }
+
+    /// The names of all schemas: `public`, then the others in order.
+    pub fn schemas(&self) -> Vec<String> {
+        self.store.schemas()
+    }
+
+    /// All tables, by schema and name.
     pub fn tables(&self) -> Vec<Table> {
         self.store.tables()
     }
@@ -340,18 +353,29 @@ impl Replay {
         };
         match record {
             Record::CreateTable(id, definition) => self.store.create_as(id, definition).map(drop),
-            Record::DropTable(id) => self.store.drop_table(table(id)?.name()),
+            Record::DropTable(id) => {
+                let table = table(id)?;
+                self.store.drop_table_in(table.schema(), table.name())
+            }
             Record::CreateIndex(id, index) => {
                 let columns: Vec<&str> = index.columns.iter().map(String::as_str).collect();
                 self.store
                     .create_index(&table(id)?, &index.name, index.unique, &columns)
             }
             Record::AddColumn(id, column) => self.store.add_column(&table(id)?, column),
-            Record::Truncate(id, new) => self.store.truncate_as(table(id)?.name(), new).map(drop),
+            Record::Truncate(id, new) => self.store.truncate_as(&table(id)?, new).map(drop),
             Record::CreateSequence(id, definition) => self.store.create_sequence_as(id, definition).map(drop),
             Record::DropSequence(id) => known_sequence(self.store.drop_sequence_of(id)?),
             Record::AdvanceSequence(id, upto) => known_sequence(self.store.advance_sequence(id, upto)?),
+            Record::SetSequence(id, base, given) => {
+                known_sequence(self.store.set_sequence_of(id, base, given)?)
+            }
             Record::DropIndex(id, name) => self.store.drop_index(&table(id)?, &name),
+            Record::AddForeignKey(id, key) => self.store.add_foreign_key(&table(id)?, key),
+            Record::AddCheck(id, check) => self.store.add_check(&table(id)?, check),
+            Record::DropConstraint(id, name) => self.store.drop_constraint(&table(id)?, &name),
+            Record::CreateSchema(name) => self.store.create_schema(&name),
+            Record::DropSchema(name) => self.store.drop_schema(&name),
             _ => Err(damaged(&self.place, ts, "mixes rows and definitions")),
         }
     }
@@ -405,7 +429,7 @@ impl Transaction<'_> {
                 return Ok(false);
             }
             let after = after.map(|row| RowRef::new(layout, row));
-            self.change(state, &table.0, (rid, slot), before, after, None)?;
+            self.change(state, table, (rid, slot), before, after, None)?;
             Ok(true)
         })
     }

@@ -85,14 +85,14 @@ impl Store {
         let positions = with.positions(index)?;
         let made = IndexInner::new(
             table.0.id,
-            &with.name,
+            &table.0.name,
             index,
             &with.columns,
             positions,
             None,
             |_| None,
         )
-        .map_err(|source| StoreError::tree(table.name(), name, source))?;
+        .map_err(|source| StoreError::tree(&table.0.name, name, source))?;
         let mut session = self.session_here()?;
         let locked = session.begin()?;
         locked.lock_table(table, Lock::Exclusive)?;
@@ -172,7 +172,7 @@ impl Building<'_> {
                     let key = self.index.layout.of_row(row);
                     let inserted = self.index.tree.insert(&key, rid);
                     inserted
-                        .map_err(|source| StoreError::tree(self.table.name(), &self.index.name, source))?;
+                        .map_err(|source| StoreError::tree(&self.table.0.name, &self.index.name, source))?;
                 }
             }
             at.set(rid.0 + 1);

@@ -11,7 +11,7 @@
 
 mod replay;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ use crate::memory::Memory;
 use crate::options::Options;
 use crate::redo::{self, Record};
 use crate::row::Layout;
-use crate::schema::{IndexDef, TableDef};
+use crate::schema::{ForeignKeyDef, IndexDef, TableDef};
 use crate::sequence::{SequenceDef, SequenceInner};
 use crate::slots::Rid;
 use crate::storage::Storage;
@@ -56,10 +56,20 @@ struct Reading<'a> {
     memory: &'a Arc<Memory>,
     place: String,
     tables: HashMap<u32, (TableDef, TableInner)>,
-    /// With the places that may have been given out.
-    sequences: HashMap<u32, (SequenceDef, AtomicU64)>,
+    sequences: HashMap<u32, ReadSequence>,
+    /// All but `public`.
+    schemas: BTreeSet<String>,
     next_id: u32,
     recovered: Recovered,
+}
+
+/// A sequence while the log is being read.
+struct ReadSequence {
+    definition: SequenceDef,
+    /// The number of its first place.
+    base: i64,
+    /// The places that may have been given out.
+    logged: AtomicU64,
 }
 
 /// Reads a store: what it has, and where its log goes on.
@@ -109,6 +119,7 @@ impl<'a> Reading<'a> {
             place: storage.place(),
             tables: HashMap::new(),
             sequences: HashMap::new(),
+            schemas: BTreeSet::new(),
             next_id: 0,
             recovered: Recovered::default(),
         }
@@ -163,9 +174,15 @@ impl<'a> Reading<'a> {
         for table in head.tables {
             self.add_table(table.id, table.definition, &table.additions);
         }
-        for (id, definition, logged) in head.sequences {
-            self.sequences.insert(id, (definition, AtomicU64::new(logged)));
+        for sequence in head.sequences {
+            let read = ReadSequence {
+                definition: sequence.definition,
+                base: sequence.base,
+                logged: AtomicU64::new(sequence.logged),
+            };
+            self.sequences.insert(sequence.id, read);
         }
+        self.schemas = head.schemas.into_iter().collect();
         self.next_id = self.next_id.max(head.next_id);
         let parts = reader.parts();
         let (done, rows) = (AtomicUsize::new(0), AtomicU64::new(0));
@@ -285,7 +302,12 @@ impl<'a> Reading<'a> {
                 },
                 Some(Record::CreateSequence(id, definition)) => {
                     self.next_id = self.next_id.max(id);
-                    self.sequences.insert(id, (definition, AtomicU64::new(0)));
+                    let read = ReadSequence {
+                        base: definition.start,
+                        definition,
+                        logged: AtomicU64::new(0),
+                    };
+                    self.sequences.insert(id, read);
                     true
                 }
                 Some(Record::DropSequence(id)) => self.sequences.remove(&id).is_some(),
@@ -307,6 +329,26 @@ impl<'a> Reading<'a> {
                         sound
                     }
                 },
+                Some(Record::SetSequence(id, base, places)) => match self.sequences.get_mut(&id) {
+                    None => false,
+                    Some(sequence) => {
+                        sequence.base = base;
+                        sequence.logged = AtomicU64::new(places);
+                        true
+                    }
+                },
+                Some(Record::AddForeignKey(id, key)) => {
+                    self.redefine(id, |table| table.with_foreign_key(key))
+                }
+                Some(Record::AddCheck(id, check)) => {
+                    self.redefine(id, |table| table.check_constraint(&check.name, &check.text))
+                }
+                Some(Record::DropConstraint(id, name)) => self
+                    .tables
+                    .get_mut(&id)
+                    .is_some_and(|(definition, _)| definition.remove_constraint(&name)),
+                Some(Record::CreateSchema(name)) => self.schemas.insert(name),
+                Some(Record::DropSchema(name)) => self.schemas.remove(&name),
                 Some(Record::DropIndex(id, name)) => self
                     .tables
                     .get_mut(&id)
@@ -320,18 +362,34 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
+    /// Changes the definition of a table. False if there is none, or it could not be made of the new one.
+    fn redefine(&mut self, id: u32, change: impl FnOnce(TableDef) -> TableDef) -> bool {
+        let Some((definition, _)) = self.tables.get_mut(&id) else {
+            return false;
+        };
+        *definition = change(definition.clone());
+        definition.check().is_ok()
+    }
+
     /// Builds all indexes; counts rows.
     fn indexes(&mut self, last: Ts) -> Result<Catalog> {
         let tables = std::mem::take(&mut self.tables);
         let mut catalog = Catalog {
             next_id: self.next_id,
+            schemas: std::mem::take(&mut self.schemas),
             ..Catalog::default()
         };
-        for (id, (definition, logged)) in std::mem::take(&mut self.sequences) {
-            let name = definition.name.clone();
-            let sequence = SequenceInner::new(id, definition, logged.into_inner());
+        for (id, sequence) in std::mem::take(&mut self.sequences) {
+            let name = sequence.definition.qualified_name();
+            let sequence = SequenceInner::new(
+                id,
+                sequence.definition,
+                sequence.base,
+                sequence.logged.into_inner(),
+            );
             catalog.sequences.insert(name, Arc::new(sequence));
         }
+        let mut foreign_keys: Vec<(Table, Vec<ForeignKeyDef>)> = Vec::new();
         let mut jobs: Vec<(Table, IndexDef)> = Vec::new();
         for (definition, table) in tables.into_values() {
             let table = Table(Arc::new(table));
@@ -341,7 +399,12 @@ impl<'a> Reading<'a> {
                     .iter()
                     .map(|index| (table.clone(), index.clone())),
             );
-            catalog.tables.insert(definition.name, table);
+            let checks = definition.checks.clone();
+            table.0.constraints.change(|links| links.checks = checks);
+            catalog
+                .tables
+                .insert(definition.qualified_name(), table.clone());
+            foreign_keys.push((table, definition.foreign_keys));
         }
         let threads = self.options.threads();
         let tables: Vec<&Table> = catalog.tables.values().collect();
@@ -371,6 +434,10 @@ impl<'a> Reading<'a> {
         for (table, index) in loaded {
             table.0.add_index(index);
         }
+        for (table, keys) in foreign_keys {
+            let linked = catalog.link(&table, &keys);
+            linked.map_err(|error| self.damaged(format!("a foreign key cannot be: {error}")))?;
+        }
         Ok(catalog)
     }
 }
@@ -385,14 +452,14 @@ fn load_index(table: &Table, index: &IndexDef, since: Ts) -> Result<IndexInner> 
     let positions = table.definition().positions(index)?;
     IndexInner::new(
         table.0.id,
-        table.name(),
+        &table.0.name,
         index,
         table.layout().definitions(),
         positions,
         Some(since),
         |layout| Some(entries(table, layout, 0..table.rid_end())),
     )
-    .map_err(|source| StoreError::tree(table.name(), &index.name, source))
+    .map_err(|source| StoreError::tree(&table.0.name, &index.name, source))
 }
 
 /// The entries of an index over the newest rows of a table that nobody changes now.
@@ -440,7 +507,7 @@ pub(crate) fn duplicate(table: &Table, index: &IndexInner, rid: Rid) -> StoreErr
         values.collect::<Vec<_>>().join(", ")
     });
     StoreError::Duplicate {
-        table: table.name().to_owned(),
+        table: table.0.name.clone(),
         index: index.name.clone(),
         key: values.unwrap_or_default(),
     }

@@ -5,16 +5,22 @@
 //! patch    3 table rid count { bytes unchanged before, bytes changed } ...
 //! delete   4 table rid               sequence 13 id places that may have been given out
 //! definitions 5..12: table made, table dropped, index made, index dropped, column added, table truncated, sequence made, sequence dropped
+//!            32..39: table with schema and constraints made, foreign key added, check added, constraint dropped, schema made, schema
+//!                    dropped, sequence set, sequence in a schema made
 //! ```
 //!
 //! One record for each row a transaction changed, however often it did: the difference between the row before it and after
 //! it. There is nothing to undo in a log of committed transactions only.
 
 use crate::codec::{
-    Reader, put_bytes, put_column, put_index, put_number, put_table, read_column, read_index, read_table,
+    Reader, put_bytes, put_column, put_index, put_number, put_table, put_text, read_column, read_index,
+    read_table,
 };
 use crate::row::RowRef;
-use crate::schema::{ColumnDef, IndexDef, TableDef};
+use crate::schema::{
+    CheckDef, ColumnDef, ForeignKeyDef, IndexDef, PUBLIC, TableDef, put_check, put_foreign_key, put_rest, read_check,
+    read_foreign_key, read_rest,
+};
 use crate::sequence::SequenceDef;
 use crate::slots::Rid;
 
@@ -49,6 +55,13 @@ pub(crate) enum Record<'a> {
     DropSequence(u32),
     /// Its places below may have been given out. No definition: it may come in any order with changes of rows.
     AdvanceSequence(u32, u64),
+    AddForeignKey(u32, ForeignKeyDef),
+    AddCheck(u32, CheckDef),
+    DropConstraint(u32, String),
+    CreateSchema(String),
+    DropSchema(String),
+    /// It counts from this number anew, and so many of its places have been given out.
+    SetSequence(u32, i64, u64),
 }
 
 const INSERT: u8 = 1;
@@ -64,6 +77,14 @@ const TRUNCATE: u8 = 10;
 const CREATE_SEQUENCE: u8 = 11;
 const DROP_SEQUENCE: u8 = 12;
 const ADVANCE_SEQUENCE: u8 = 13;
+const CREATE_TABLE_WITH_REST: u8 = 32;
+const ADD_FOREIGN_KEY: u8 = 33;
+const ADD_CHECK: u8 = 34;
+const DROP_CONSTRAINT: u8 = 35;
+const CREATE_SCHEMA: u8 = 36;
+const DROP_SCHEMA: u8 = 37;
+const SET_SEQUENCE: u8 = 38;
+const CREATE_SEQUENCE_IN: u8 = 39;
 
 /// Whether a block changes definitions; such a block has this one record.
 pub(crate) fn is_definition(block: &[u8]) -> bool {
@@ -205,8 +226,48 @@ impl Patch<'_> {
 
 /// A block with one definition.
 pub(crate) fn create_table(id: u32, table: &TableDef) -> Vec<u8> {
-    let mut bytes = vec![CREATE_TABLE];
+    let has_rest = table.schema != PUBLIC || !table.foreign_keys.is_empty() || !table.checks.is_empty();
+    let mut bytes = vec![if has_rest { CREATE_TABLE_WITH_REST } else { CREATE_TABLE }];
     put_table(&mut bytes, id, table);
+    if has_rest {
+        put_rest(&mut bytes, table);
+    }
+    bytes
+}
+
+fn of_table(code: u8, table: u32) -> Vec<u8> {
+    let mut bytes = vec![code];
+    put_number(&mut bytes, u64::from(table));
+    bytes
+}
+
+pub(crate) fn add_foreign_key(table: u32, key: &ForeignKeyDef) -> Vec<u8> {
+    let mut bytes = of_table(ADD_FOREIGN_KEY, table);
+    put_foreign_key(&mut bytes, key);
+    bytes
+}
+
+pub(crate) fn add_check(table: u32, check: &CheckDef) -> Vec<u8> {
+    let mut bytes = of_table(ADD_CHECK, table);
+    put_check(&mut bytes, check);
+    bytes
+}
+
+pub(crate) fn drop_constraint(table: u32, name: &str) -> Vec<u8> {
+    let mut bytes = of_table(DROP_CONSTRAINT, table);
+    put_text(&mut bytes, name);
+    bytes
+}
+
+pub(crate) fn create_schema(name: &str) -> Vec<u8> {
+    let mut bytes = vec![CREATE_SCHEMA];
+    put_text(&mut bytes, name);
+    bytes
+}
+
+pub(crate) fn drop_schema(name: &str) -> Vec<u8> {
+    let mut bytes = vec![DROP_SCHEMA];
+    put_text(&mut bytes, name);
     bytes
 }
 
@@ -245,9 +306,20 @@ pub(crate) fn truncate_table(id: u32, new: u32) -> Vec<u8> {
 }
 
 pub(crate) fn create_sequence(id: u32, sequence: &SequenceDef) -> Vec<u8> {
-    let mut bytes = vec![CREATE_SEQUENCE];
-    put_number(&mut bytes, u64::from(id));
+    let in_public = sequence.schema == PUBLIC;
+    let mut bytes = of_table(if in_public { CREATE_SEQUENCE } else { CREATE_SEQUENCE_IN }, id);
+    if !in_public {
+        put_text(&mut bytes, &sequence.schema);
+    }
     sequence.put(&mut bytes);
+    bytes
+}
+
+/// A block of its own.
+pub(crate) fn set_sequence(id: u32, base: i64, places: u64) -> Vec<u8> {
+    let mut bytes = of_table(SET_SEQUENCE, id);
+    put_number(&mut bytes, base.cast_unsigned());
+    put_number(&mut bytes, places);
     bytes
 }
 
@@ -295,6 +367,23 @@ fn record<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
         CREATE_SEQUENCE => Record::CreateSequence(reader.number32()?, SequenceDef::read(reader)?),
         DROP_SEQUENCE => Record::DropSequence(reader.number32()?),
         ADVANCE_SEQUENCE => Record::AdvanceSequence(reader.number32()?, reader.number()?),
+        CREATE_TABLE_WITH_REST => {
+            let (id, table) = read_table(reader)?;
+            Record::CreateTable(id, read_rest(reader, table)?)
+        }
+        ADD_FOREIGN_KEY => Record::AddForeignKey(reader.number32()?, read_foreign_key(reader)?),
+        ADD_CHECK => Record::AddCheck(reader.number32()?, read_check(reader)?),
+        DROP_CONSTRAINT => Record::DropConstraint(reader.number32()?, reader.text()?),
+        CREATE_SCHEMA => Record::CreateSchema(reader.text()?),
+        DROP_SCHEMA => Record::DropSchema(reader.text()?),
+        SET_SEQUENCE => {
+            let (id, base) = (reader.number32()?, reader.number()?.cast_signed());
+            Record::SetSequence(id, base, reader.number()?)
+        }
+        CREATE_SEQUENCE_IN => {
+            let (id, schema) = (reader.number32()?, reader.text()?);
+            Record::CreateSequence(id, SequenceDef::read(reader)?.in_schema(&schema))
+        }
         INSERT | REPLACE | PATCH | DELETE => {
             let (table, rid) = (reader.number32()?, Rid(reader.number32()?));
             match code {

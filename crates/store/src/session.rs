@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::{Result, StoreError};
+use crate::foreign_key::Pending;
 use crate::garbage::{Clearing, Garbage};
 use crate::known::KnownTables;
 use crate::lock::{Holder, LockMark};
@@ -45,6 +46,8 @@ pub(crate) struct State {
     pub(crate) holder: Holder,
     pub(crate) tables: KnownTables,
     pub(crate) writes: WriteSet,
+    /// What foreign keys have to check yet.
+    pub(crate) pending: Pending,
     /// Newest committed version read.
     pub(crate) seen: Ts,
     /// A lock was refused: nothing but the end, or going back to a savepoint, is possible.
@@ -94,6 +97,7 @@ impl Session {
                 holder,
                 tables: KnownTables::default(),
                 writes: WriteSet::default(),
+                pending: Pending::default(),
                 seen: Ts::ZERO,
                 ended: false,
                 suspended: false,
@@ -239,6 +243,7 @@ impl State {
         self.holder.release_all(self.tables.words());
         self.tables.leave();
         self.writes.give_rows(&self.tables, self.worker);
+        self.pending.clear();
         self.seen = Ts::ZERO;
         self.ended = false;
         self.suspended = false;

@@ -7,7 +7,7 @@
 //! wait for locks, and need a deep stack: called on a user-level thread they run on a thread of their own ([`teams::blocking`]) while its team
 //! goes on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,6 +28,7 @@ use crate::options::Options;
 use crate::park::{self, Park};
 use crate::pool::Pool;
 use crate::recovery::{self, Content};
+use crate::schema::{PUBLIC, QualifiedName};
 use crate::sequence::SequenceInner;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
@@ -38,9 +39,11 @@ use crate::ts::Ts;
 /// The tables and sequences of a store by name.
 #[derive(Default)]
 pub(crate) struct Catalog {
-    pub(crate) tables: BTreeMap<String, Table>,
+    pub(crate) tables: BTreeMap<QualifiedName, Table>,
     /// By name, too.
-    pub(crate) sequences: BTreeMap<String, Arc<SequenceInner>>,
+    pub(crate) sequences: BTreeMap<QualifiedName, Arc<SequenceInner>>,
+    /// All but `public`.
+    pub(crate) schemas: BTreeSet<String>,
     /// The highest number of a table or a sequence so far.
     pub(crate) next_id: u32,
 }
@@ -200,8 +203,14 @@ impl Store {
     ) -> Store {
         let locks = Locks::new(LockOptions {
             transactions_max: options.sessions_max,
-            locks_max: options.locks_max,
-            locks_per_transaction_max: options.locks_per_transaction_max,
+            locks_max: match options.locks_max {
+                0 => u64::MAX,
+                limit => limit,
+            },
+            locks_per_transaction_max: match options.locks_per_transaction_max {
+                0 => u32::MAX,
+                limit => limit,
+            },
             timeout: options.lock_timeout,
             detect_after: options.detect_after,
         });
@@ -294,20 +303,21 @@ impl Store {
         self.inner.options.durability
     }
 
-    /// A table by name.
+    /// A table of the schema `public` by name.
     ///
     /// # Errors
     /// [`StoreError::NoTable`].
     pub fn table(&self, name: &str) -> Result<Table> {
+        self.table_in(PUBLIC, name)
+    }
+
+    /// A table by the name of its schema and its own.
+    ///
+    /// # Errors
+    /// [`StoreError::NoTable`].
+    pub fn table_in(&self, schema: &str, name: &str) -> Result<Table> {
         let catalog = self.inner.catalog.read();
-        catalog
-            .tables
-            .get(name)
-            .cloned()
-            .ok_or_else(|| StoreError::NoTable {
-                name: name.to_owned(),
-                known: catalog.tables.keys().cloned().collect(),
-            })
+        catalog.table(&QualifiedName::new(schema, name))
     }
 
     /// A table by number.
@@ -316,7 +326,7 @@ impl Store {
         catalog.tables.values().find(|table| table.0.id == id).cloned()
     }
 
-    /// All tables, by name.
+    /// All tables, by schema and name.
     pub fn tables(&self) -> Vec<Table> {
         self.inner.catalog.read().tables.values().cloned().collect()
     }

@@ -7,12 +7,13 @@ use std::sync::{Arc, OnceLock};
 
 use crate::changed::Changed;
 use crate::error::{Result, StoreError};
+use crate::foreign_key::Constraints;
 use crate::index::{Index, IndexInner};
 use crate::lock::TableLock;
 use crate::memory::Memory;
 use crate::operations::TableOperations;
 use crate::row::{Layout, Layouts, Row, RowBuf, RowError};
-use crate::schema::{INDEXES_MAX, IndexDef, PRIMARY, SchemaError, TableDef};
+use crate::schema::{INDEXES_MAX, IndexDef, PRIMARY, QualifiedName, SchemaError, TableDef};
 use crate::slots::Slots;
 
 /// A count that several workers change, each on a line of its own.
@@ -44,6 +45,8 @@ impl Counter {
 pub(crate) struct TableInner {
     // Fixed.
     pub(crate) id: u32,
+    pub(crate) qualified: QualifiedName,
+    /// As errors have it: with its schema, unless that is `public`.
     pub(crate) name: String,
     /// Rows are written in the newest. Who adds one holds the table's lock exclusively.
     pub(crate) layouts: Layouts,
@@ -59,6 +62,7 @@ pub(crate) struct TableInner {
     indexes: [OnceLock<Arc<IndexInner>>; INDEXES_MAX],
     /// A bit for each index that is in use.
     live: AtomicU64,
+    pub(crate) constraints: Constraints,
     pub(crate) dropped: AtomicBool,
     pub(crate) rows: Counter,
     /// Bytes of all newest versions, about.
@@ -72,15 +76,17 @@ impl TableInner {
     pub(crate) fn new(id: u32, definition: &TableDef, workers: usize, memory: Arc<Memory>) -> Self {
         TableInner {
             id,
-            name: definition.name.clone(),
+            qualified: definition.qualified_name(),
+            name: definition.shown_name(),
             layouts: Layouts::new(definition.columns.clone()),
-            operations: TableOperations::of(&definition.name),
+            operations: TableOperations::of(&definition.shown_name()),
             lock: TableLock::new(id),
             memory,
             slots: Slots::new(workers),
             changed: Changed::new(),
             indexes: std::array::from_fn(|_| OnceLock::new()),
             live: AtomicU64::new(0),
+            constraints: Constraints::new(definition),
             dropped: AtomicBool::new(false),
             rows: Counter::new(workers),
             row_bytes: Counter::new(workers),
@@ -123,7 +129,7 @@ impl TableInner {
     }
 
     /// Those that can be read, with their numbers: not those that are being made.
-    fn usable(&self) -> impl Iterator<Item = (usize, &Arc<IndexInner>)> {
+    pub(crate) fn usable(&self) -> impl Iterator<Item = (usize, &Arc<IndexInner>)> {
         self.indexes().filter(|(_, index)| index.is_usable())
     }
 
@@ -163,11 +169,13 @@ impl TableInner {
         };
         with.check()?;
         if name == PRIMARY {
-            return Err(StoreError::Schema(SchemaError::Primary { table: with.name }));
+            return Err(StoreError::Schema(SchemaError::Primary {
+                table: self.name.clone(),
+            }));
         }
         if self.indexes.iter().all(|place| place.get().is_some()) {
             return Err(StoreError::Schema(SchemaError::Count {
-                table: with.name,
+                table: self.name.clone(),
                 what: "indexes, dropped ones included, until the store is opened again",
                 found: INDEXES_MAX + 1,
                 most: INDEXES_MAX,
@@ -187,7 +195,7 @@ impl TableInner {
         }
     }
 
-    /// The definition with the indexes of now.
+    /// The definition with the indexes and constraints of now.
     pub(crate) fn definition(&self) -> TableDef {
         let columns = self.layouts.newest().definitions();
         let index = |index: &Arc<IndexInner>| IndexDef {
@@ -195,10 +203,14 @@ impl TableInner {
             columns: index.columns.iter().map(|&at| columns[at].name.clone()).collect(),
             unique: index.unique,
         };
+        let links = self.constraints.links();
         TableDef {
-            name: self.name.clone(),
+            schema: self.qualified.schema.clone(),
+            name: self.qualified.name.clone(),
             columns: columns.to_vec(),
             indexes: self.usable().map(|(_, inner)| index(inner)).collect(),
+            foreign_keys: links.own.iter().map(|key| key.definition.clone()).collect(),
+            checks: links.checks.clone(),
         }
     }
 }
@@ -222,9 +234,14 @@ impl std::fmt::Debug for Table {
 }
 
 impl Table {
-    /// Its name.
+    /// Its name, without its schema's.
     pub fn name(&self) -> &str {
-        &self.0.name
+        &self.0.qualified.name
+    }
+
+    /// The name of its schema: [`PUBLIC`](crate::PUBLIC) unless it was made in another.
+    pub fn schema(&self) -> &str {
+        &self.0.qualified.schema
     }
 
     /// Whether both are the same table of the same store.
@@ -232,7 +249,7 @@ impl Table {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Its columns and indexes as they are now, without indexes that are being made.
+    /// Its columns, indexes and constraints as they are now, without indexes that are being made.
     pub fn definition(&self) -> TableDef {
         self.0.definition()
     }
@@ -277,7 +294,7 @@ impl Table {
     /// If the table has no primary key: see [`Table::primary_key`].
     pub fn primary(&self) -> Index {
         let primary = self.primary_key();
-        primary.unwrap_or_else(|| panic!("table {:?} has no primary key", self.name()))
+        primary.unwrap_or_else(|| panic!("table {:?} has no primary key", self.0.name))
     }
 
     /// The primary key's index; none of a table without a primary key.

@@ -300,7 +300,7 @@ impl<'s> Transaction<'s> {
 
     /// The row of a key whose first entry is known.
     #[inline]
-    fn fetch_from<'t>(
+    pub(crate) fn fetch_from<'t>(
         &'t self,
         state: &mut State,
         index: &'t Index,
@@ -526,7 +526,7 @@ impl Index {
             return Ok(());
         }
         Err(StoreError::NotUnique {
-            table: self.table.name().to_owned(),
+            table: self.table.0.name.clone(),
             index: self.name().to_owned(),
         })
     }
@@ -542,7 +542,7 @@ impl Index {
 
     pub(crate) fn unusable(&self, why: &'static str) -> StoreError {
         StoreError::IndexUnusable {
-            table: self.table.name().to_owned(),
+            table: self.table.0.name.clone(),
             index: self.name().to_owned(),
             why,
         }

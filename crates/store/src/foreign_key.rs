@@ -1,0 +1,162 @@
+//! Foreign keys as the store enforces them: [`ForeignKey`], and the [`Links`] of a table.
+//!
+//! ```text
+//! insert, update of the child     the row it refers to is looked up by its key and locked shared, to the end of the transaction
+//! delete, new key of the parent   the row is locked exclusively; then rows that refer to it are looked for, by an index of the child
+//!                                 that begins with the columns, else among all its rows
+//! ```
+//!
+//! Why no row is left without the row it refers to: who makes a row refer to a key has that key's row locked shared until it has committed. So who
+//! has that row exclusively finds every row that refers to it committed, and no other comes before it ends itself. Rows need not be locked to
+//! look for those that refer: only those that are found are.
+//!
+//! Links change while their table is locked at least shared, so that nobody writes rows of it; a transaction that writes rows sees them all.
+//!
+//! What it is not: a check of rows that a follower or recovery applies. They were checked where they were written.
+
+mod enforce;
+mod error;
+mod link;
+mod verify;
+
+pub(crate) use enforce::Pending;
+pub use error::ForeignKeyViolation;
+pub(crate) use link::unlink;
+pub(crate) use verify::verify_table;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::RwLock;
+
+use crate::error::{Result, StoreError};
+use crate::index::IndexInner;
+use crate::row::RowRef;
+use crate::schema::{CheckDef, ForeignKeyDef, TableDef};
+use crate::table::{Table, TableInner};
+use crate::value::Value;
+
+/// A foreign key between two tables that are there.
+pub(crate) struct ForeignKey {
+    pub(crate) definition: ForeignKeyDef,
+    child: Weak<TableInner>,
+    parent: Weak<TableInner>,
+    /// The unique index of the parent that has the key.
+    index: Arc<IndexInner>,
+    /// Positions of the columns in the child, in the order of the index's.
+    columns: Vec<usize>,
+}
+
+impl ForeignKey {
+    fn table(&self, of: &Weak<TableInner>, name: impl FnOnce() -> String) -> Result<Table> {
+        let table = of.upgrade().map(Table);
+        table.ok_or_else(|| StoreError::Dropped { table: name() })
+    }
+
+    /// The table whose rows refer.
+    ///
+    /// # Errors
+    /// [`StoreError::Dropped`] for who does not have the table locked.
+    pub(crate) fn child(&self) -> Result<Table> {
+        self.table(&self.child, || {
+            format!("with foreign key {}", self.definition.name)
+        })
+    }
+
+    /// The table they refer to.
+    ///
+    /// # Errors
+    /// As [`ForeignKey::child`].
+    pub(crate) fn parent(&self) -> Result<Table> {
+        self.table(&self.parent, || self.definition.parent().to_string())
+    }
+
+    fn is_of_child(&self, table: &TableInner) -> bool {
+        std::ptr::eq(self.child.as_ptr(), table)
+    }
+
+    /// The values of a row of the child; none if one of them is NULL, and the row refers to nothing.
+    fn values_of_child<'a>(&self, row: RowRef<'a>) -> Option<Vec<Value<'a>>> {
+        values(row, &self.columns)
+    }
+
+    /// The same of a row of the parent, to which nothing refers then.
+    fn values_of_parent<'a>(&self, row: RowRef<'a>) -> Option<Vec<Value<'a>>> {
+        values(row, &self.index.columns)
+    }
+
+    /// Whether a row of the child refers to some row: none of its columns is NULL.
+    fn is_used_by(&self, child: RowRef<'_>) -> bool {
+        !self.columns.iter().any(|&column| child.is_null(column))
+    }
+
+    /// Whether rows can refer to a row of the parent.
+    fn is_key_of(&self, parent: RowRef<'_>) -> bool {
+        !self.index.columns.iter().any(|&column| parent.is_null(column))
+    }
+
+    /// Whether a row of the child has the key of a row of the parent.
+    fn refers(&self, child: RowRef<'_>, parent: RowRef<'_>) -> bool {
+        let mut pairs = self.columns.iter().zip(&self.index.columns);
+        pairs.all(|(&of_child, &of_parent)| {
+            !child.is_null(of_child)
+                && !parent.is_null(of_parent)
+                && child.raw(of_child) == parent.raw(of_parent)
+        })
+    }
+
+    /// Whether two rows of the child refer to the same.
+    fn same(&self, a: RowRef<'_>, b: RowRef<'_>) -> bool {
+        let mut columns = self.columns.iter();
+        columns.all(|&at| a.is_null(at) == b.is_null(at) && a.raw(at) == b.raw(at))
+    }
+}
+
+fn values<'a>(row: RowRef<'a>, columns: &[usize]) -> Option<Vec<Value<'a>>> {
+    let value = |&column: &usize| Some(row.value(column)).filter(|value| *value != Value::Null);
+    columns.iter().map(value).collect()
+}
+
+/// The constraints of a table, and the foreign keys that refer to it.
+#[derive(Clone, Default)]
+pub(crate) struct Links {
+    pub(crate) own: Vec<Arc<ForeignKey>>,
+    pub(crate) referencing: Vec<Arc<ForeignKey>>,
+    pub(crate) checks: Vec<CheckDef>,
+}
+
+/// The place in a table where they are.
+#[derive(Default)]
+pub(crate) struct Constraints {
+    /// Whether there are foreign keys among them: all that the tables without pay.
+    linked: AtomicBool,
+    links: RwLock<Arc<Links>>,
+}
+
+impl Constraints {
+    /// Those of a new table, without foreign keys, which come when it is linked.
+    pub(crate) fn new(definition: &TableDef) -> Self {
+        let constraints = Constraints::default();
+        constraints.change(|links| links.checks.clone_from(&definition.checks));
+        constraints
+    }
+
+    /// Whether rows have to be looked at when they change, by who has the table locked.
+    #[inline]
+    pub(crate) fn are_linked(&self) -> bool {
+        // Relaxed: the table's lock orders it.
+        self.linked.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn links(&self) -> Arc<Links> {
+        Arc::clone(&self.links.read())
+    }
+
+    /// The caller has the table locked, so that nobody writes rows, or is alone.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Links)) {
+        let mut links = self.links.write();
+        change(Arc::make_mut(&mut links));
+        let linked = !links.own.is_empty() || !links.referencing.is_empty();
+        self.linked.store(linked, Ordering::Relaxed);
+    }
+}
