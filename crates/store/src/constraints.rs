@@ -77,7 +77,9 @@ impl Store {
         teams::blocking(|| {
             let inner = &self.inner;
             let _defining = inner.defining.lock();
-            table.with_constraint(&check.name, |table| table.check_constraint(&check.name, &check.text))?;
+            table.with_constraint(&check.name, |table| {
+                table.check_constraint(&check.name, &check.text)
+            })?;
             self.while_nobody_writes(std::slice::from_ref(table), || {
                 inner.append_definition(&redo::add_check(table.0.id, &check))?;
                 table.0.constraints.change(|links| links.checks.push(check));

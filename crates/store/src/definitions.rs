@@ -333,8 +333,8 @@ impl StoreInner {
                 Some(ts),
                 |_| None,
             );
-            let added = table
-                .add_index(index.map_err(|source| StoreError::tree(&table.name, "primary", source))?);
+            let added =
+                table.add_index(index.map_err(|source| StoreError::tree(&table.name, "primary", source))?);
             debug_assert!(
                 added.is_some(),
                 "a definition that was checked has no more indexes than fit"

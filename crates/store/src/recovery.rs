@@ -401,9 +401,7 @@ impl<'a> Reading<'a> {
             );
             let checks = definition.checks.clone();
             table.0.constraints.change(|links| links.checks = checks);
-            catalog
-                .tables
-                .insert(definition.qualified_name(), table.clone());
+            catalog.tables.insert(definition.qualified_name(), table.clone());
             foreign_keys.push((table, definition.foreign_keys));
         }
         let threads = self.options.threads();

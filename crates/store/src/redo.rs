@@ -18,8 +18,8 @@ use crate::codec::{
 };
 use crate::row::RowRef;
 use crate::schema::{
-    CheckDef, ColumnDef, ForeignKeyDef, IndexDef, PUBLIC, TableDef, put_check, put_foreign_key, put_rest, read_check,
-    read_foreign_key, read_rest,
+    CheckDef, ColumnDef, ForeignKeyDef, IndexDef, PUBLIC, TableDef, put_check, put_foreign_key, put_rest,
+    read_check, read_foreign_key, read_rest,
 };
 use crate::sequence::SequenceDef;
 use crate::slots::Rid;
@@ -227,7 +227,11 @@ impl Patch<'_> {
 /// A block with one definition.
 pub(crate) fn create_table(id: u32, table: &TableDef) -> Vec<u8> {
     let has_rest = table.schema != PUBLIC || !table.foreign_keys.is_empty() || !table.checks.is_empty();
-    let mut bytes = vec![if has_rest { CREATE_TABLE_WITH_REST } else { CREATE_TABLE }];
+    let mut bytes = vec![if has_rest {
+        CREATE_TABLE_WITH_REST
+    } else {
+        CREATE_TABLE
+    }];
     put_table(&mut bytes, id, table);
     if has_rest {
         put_rest(&mut bytes, table);
@@ -307,7 +311,14 @@ pub(crate) fn truncate_table(id: u32, new: u32) -> Vec<u8> {
 
 pub(crate) fn create_sequence(id: u32, sequence: &SequenceDef) -> Vec<u8> {
     let in_public = sequence.schema == PUBLIC;
-    let mut bytes = of_table(if in_public { CREATE_SEQUENCE } else { CREATE_SEQUENCE_IN }, id);
+    let mut bytes = of_table(
+        if in_public {
+            CREATE_SEQUENCE
+        } else {
+            CREATE_SEQUENCE_IN
+        },
+        id,
+    );
     if !in_public {
         put_text(&mut bytes, &sequence.schema);
     }

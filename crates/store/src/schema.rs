@@ -9,10 +9,8 @@ mod constraints;
 mod error;
 mod name;
 
-pub(crate) use constraints::{
-    put_check, put_foreign_key, put_rest, read_check, read_foreign_key, read_rest,
-};
 pub use constraints::{CHECK_BYTES_MAX, CONSTRAINTS_MAX, CheckDef, ForeignKeyDef, ReferentialAction};
+pub(crate) use constraints::{put_check, put_foreign_key, put_rest, read_check, read_foreign_key, read_rest};
 pub use error::SchemaError;
 pub use name::PUBLIC;
 pub(crate) use name::QualifiedName;

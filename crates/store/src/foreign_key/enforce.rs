@@ -78,15 +78,22 @@ impl Pending {
 impl ForeignKey {
     /// A row of the child refers to no row.
     pub(super) fn missing(&self, child: &Table, row: RowRef<'_>) -> ForeignKeyViolation {
-        self.violation(child.0.name.clone(), self.definition.parent().to_string(), false, |at| {
-            let (column, _) = self.pair(at);
-            row.value(self.columns[column])
-        })
+        self.violation(
+            child.0.name.clone(),
+            self.definition.parent().to_string(),
+            false,
+            |at| {
+                let (column, _) = self.pair(at);
+                row.value(self.columns[column])
+            },
+        )
     }
 
     /// A row of the parent is still referred to.
     fn still_referenced(&self, parent: &Table, row: RowRef<'_>) -> ForeignKeyViolation {
-        let child = self.child().map_or_else(|_| String::new(), |child| child.0.name.clone());
+        let child = self
+            .child()
+            .map_or_else(|_| String::new(), |child| child.0.name.clone());
         self.violation(child, parent.0.name.clone(), true, |at| {
             let (_, column) = self.pair(at);
             row.value(column)
@@ -249,18 +256,18 @@ impl Transaction<'_> {
     }
 
     /// Notes the checks of a change, and makes its next consequences.
-    fn follow_one(
-        &self,
-        state: &mut State,
-        change: &Changed,
-        further: &mut VecDeque<Changed>,
-    ) -> Result<()> {
+    fn follow_one(&self, state: &mut State, change: &Changed, further: &mut VecDeque<Changed>) -> Result<()> {
         let Changed {
-            table, rid, before, after,
+            table,
+            rid,
+            before,
+            after,
         } = change;
         let links = table.0.constraints.links();
         // SAFETY: what the transaction replaces is kept to its end, and so is what it made.
-        let row = |version: &Option<VersionPtr>| version.and_then(|version| unsafe { table.0.layouts.row(version) });
+        let row = |version: &Option<VersionPtr>| {
+            version.and_then(|version| unsafe { table.0.layouts.row(version) })
+        };
         let (before, after) = (row(before), row(after));
         for key in &links.own {
             let Some(after) = after.filter(|&after| key.is_used_by(after)) else {

@@ -35,7 +35,9 @@ impl ForeignKeyViolation {
         } = self;
         match self.is_referenced {
             false => {
-                format!("insert or update on table \"{table}\" violates foreign key constraint \"{constraint}\"")
+                format!(
+                    "insert or update on table \"{table}\" violates foreign key constraint \"{constraint}\""
+                )
             }
             true => format!(
                 "update or delete on table \"{referenced}\" violates foreign key constraint \"{constraint}\" on table \"{table}\""
@@ -52,8 +54,14 @@ impl ForeignKeyViolation {
         let values: Vec<String> = self.values.iter().map(value).collect();
         let (columns, values) = (self.columns.join(", "), values.join(", "));
         match self.is_referenced {
-            false => format!("key ({columns})=({values}) is not present in table \"{}\"", self.referenced),
-            true => format!("key ({columns})=({values}) is still referenced from table \"{}\"", self.table),
+            false => format!(
+                "key ({columns})=({values}) is not present in table \"{}\"",
+                self.referenced
+            ),
+            true => format!(
+                "key ({columns})=({values}) is still referenced from table \"{}\"",
+                self.table
+            ),
         }
     }
 }

@@ -47,9 +47,8 @@ fn refused(child: &TableDef, key: &ForeignKeyDef, parent: &TableDef) -> Option<S
             ));
         }
     }
-    let unique = |index: &crate::schema::IndexDef| {
-        index.unique && same_columns(&index.columns, &key.referenced)
-    };
+    let unique =
+        |index: &crate::schema::IndexDef| index.unique && same_columns(&index.columns, &key.referenced);
     match parent.indexes.iter().any(unique) {
         true => None,
         false => Some(format!(
@@ -181,12 +180,19 @@ impl Table {
     ///
     /// # Errors
     /// [`StoreError::Referenced`].
-    fn check_free(&self, what: String, action: &'static str, counts: impl Fn(&ForeignKey) -> bool) -> Result<()> {
+    fn check_free(
+        &self,
+        what: String,
+        action: &'static str,
+        counts: impl Fn(&ForeignKey) -> bool,
+    ) -> Result<()> {
         let links = self.0.constraints.links();
         let counting = links.referencing.iter().filter(|key| counts(key));
         let by: Vec<String> = counting
             .map(|key| {
-                let table = key.child().map_or_else(|_| String::new(), |table| table.0.name.clone());
+                let table = key
+                    .child()
+                    .map_or_else(|_| String::new(), |table| table.0.name.clone());
                 format!("foreign key {:?} of table {table:?}", key.definition.name)
             })
             .collect();

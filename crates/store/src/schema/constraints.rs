@@ -212,10 +212,16 @@ impl TableDef {
         }
         for (at, name) in names.iter().enumerate() {
             if name.is_empty() || name.len() > 255 {
-                return Err(refused(name, "its name is empty or longer than 255 bytes".to_owned()));
+                return Err(refused(
+                    name,
+                    "its name is empty or longer than 255 bytes".to_owned(),
+                ));
             }
             if names[..at].contains(name) {
-                return Err(refused(name, "the table has two constraints of this name".to_owned()));
+                return Err(refused(
+                    name,
+                    "the table has two constraints of this name".to_owned(),
+                ));
             }
         }
         for key in &self.foreign_keys {
@@ -330,7 +336,10 @@ pub(crate) fn read_check(reader: &mut Reader<'_>) -> Option<CheckDef> {
 pub(crate) fn put_rest(bytes: &mut Vec<u8>, table: &TableDef) {
     put_text(bytes, &table.schema);
     put_number(bytes, table.foreign_keys.len() as u64);
-    table.foreign_keys.iter().for_each(|key| put_foreign_key(bytes, key));
+    table
+        .foreign_keys
+        .iter()
+        .for_each(|key| put_foreign_key(bytes, key));
     put_number(bytes, table.checks.len() as u64);
     table.checks.iter().for_each(|check| put_check(bytes, check));
 }
@@ -420,11 +429,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused() {
-        let plain = || {
-            TableDef::new("t")
-                .column("a", Type::I64)
-                .column("b", Type::I64)
-        };
+        let plain = || TableDef::new("t").column("a", Type::I64).column("b", Type::I64);
         let refused = |table: TableDef| table.check().unwrap_err().to_string();
         assert_eq!(
             refused(plain().foreign_key("f", &[], "p", &[])),
@@ -432,10 +437,16 @@ mod tests {
         );
         assert!(refused(plain().foreign_key("f", &["a"], "p", &["x", "y"])).contains("disagree: 1 and 2"));
         assert!(refused(plain().foreign_key("f", &["z"], "p", &["x"])).contains("there is no column \"z\""));
-        assert!(refused(plain().foreign_key("f", &["a", "a"], "p", &["x", "y"])).contains("\"a\" is there twice"));
-        assert!(refused(plain().foreign_key("f", &["a", "b"], "p", &["x", "x"])).contains("\"x\" is there twice"));
+        assert!(
+            refused(plain().foreign_key("f", &["a", "a"], "p", &["x", "y"])).contains("\"a\" is there twice")
+        );
+        assert!(
+            refused(plain().foreign_key("f", &["a", "b"], "p", &["x", "x"])).contains("\"x\" is there twice")
+        );
         assert!(refused(plain().foreign_key("", &["a"], "p", &["x"])).contains("name is empty"));
-        let twice = plain().foreign_key("f", &["a"], "p", &["x"]).check_constraint("f", "a > 0");
+        let twice = plain()
+            .foreign_key("f", &["a"], "p", &["x"])
+            .check_constraint("f", "a > 0");
         assert!(refused(twice).contains("two constraints of this name"));
         assert!(refused(plain().check_constraint("c", "")).contains("its text is empty"));
         let many = (0..=CONSTRAINTS_MAX).fold(plain(), |table, at| {

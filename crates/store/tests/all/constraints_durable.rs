@@ -55,7 +55,10 @@ fn definitions(schemas: Vec<String>, tables: &[Table]) -> Definitions {
         let name = (table.schema().to_owned(), table.name().to_owned());
         (name, table.definition())
     };
-    (schemas.into_iter().collect(), tables.iter().map(by_name).collect())
+    (
+        schemas.into_iter().collect(),
+        tables.iter().map(by_name).collect(),
+    )
 }
 
 fn of(store: &Store) -> Definitions {
@@ -109,7 +112,10 @@ fn put(store: &Store, schema: &str, random: &mut Random) {
                 _ => transaction.upsert(&parent, &of_parent).map(drop),
             }
         });
-        assert!(matches!(done, Ok(()) | Err(StoreError::ForeignKey(_))), "{done:?}");
+        assert!(
+            matches!(done, Ok(()) | Err(StoreError::ForeignKey(_))),
+            "{done:?}"
+        );
     }
 }
 
@@ -123,7 +129,11 @@ fn define(store: &Store, random: &mut Random) -> Result<()> {
         3 => store.create_table(parent(schema)).map(drop),
         4 => store.create_table(child(schema)).map(drop),
         5 => store
-            .create_table(child(schema).with_foreign_key(key(schema)).check_constraint("c", "id < 30"))
+            .create_table(
+                child(schema)
+                    .with_foreign_key(key(schema))
+                    .check_constraint("c", "id < 30"),
+            )
             .map(drop),
         6 => store.add_foreign_key(&child_table()?, key(schema)),
         7 => store.add_check(&child_table()?, CheckDef::new("d", "id >= 0")),
@@ -131,7 +141,9 @@ fn define(store: &Store, random: &mut Random) -> Result<()> {
             let name = ["up", "c", "d"][random.below(3) as usize];
             store.drop_constraint(&child_table()?, name)
         }
-        9 => store.truncate_table_in(schema, ["child", "parent"][random.below(2) as usize]).map(drop),
+        9 => store
+            .truncate_table_in(schema, ["child", "parent"][random.below(2) as usize])
+            .map(drop),
         _ => store.drop_table_in(schema, ["child", "parent"][random.below(2) as usize]),
     }
 }
@@ -144,7 +156,7 @@ fn definitions_last_through_crashes_checkpoints_backups_and_followers() {
         let mut disk = Twin::new(seed);
         let mut store = open(&disk);
         let mut follower: Option<Follower> = None;
-        for round in 0..80 {
+        for round in 0..120 {
             let before = of(&store);
             match random.below(12) {
                 0 => drop(store.checkpoint().unwrap()),
@@ -170,7 +182,11 @@ fn definitions_last_through_crashes_checkpoints_backups_and_followers() {
                     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
                     follower = Some(Follower::open_on(&storage, options()).unwrap());
                 }
-                4 | 5 => put(&store, ["public", "a", "b"][random.below(3) as usize], &mut random),
+                4 | 5 => put(
+                    &store,
+                    ["public", "a", "b"][random.below(3) as usize],
+                    &mut random,
+                ),
                 _ => match define(&store, &mut random) {
                     Ok(()) => made += 1,
                     Err(
@@ -257,18 +273,32 @@ fn two_schemas_have_tables_and_sequences_of_one_name() {
     for name in ["sales", "crm"] {
         store.create_schema(name).unwrap();
     }
-    assert_eq!(text(store.create_schema("crm")), "there is a schema \"crm\" already");
-    assert_eq!(text(store.create_schema("public")), "there is a schema \"public\" already");
+    assert_eq!(
+        text(store.create_schema("crm")),
+        "there is a schema \"crm\" already"
+    );
+    assert_eq!(
+        text(store.create_schema("public")),
+        "there is a schema \"public\" already"
+    );
     assert!(text(store.create_schema("")).contains("is empty"));
     assert_eq!(store.schemas(), ["public", "crm", "sales"]);
     for schema in ["public", "sales", "crm"] {
         store.create_table(parent(schema)).unwrap();
     }
-    assert_eq!(text(store.create_table(parent("sales"))), "there is a table \"sales.parent\" already");
+    assert_eq!(
+        text(store.create_table(parent("sales"))),
+        "there is a table \"sales.parent\" already"
+    );
     let sales = store.table_in("sales", "parent").unwrap();
     assert_eq!((sales.schema(), sales.name()), ("sales", "parent"));
     assert_eq!(format!("{sales:?}"), "Table(sales.parent)");
-    assert!(store.create_table_if_missing(parent("sales")).unwrap().is_same(&sales));
+    assert!(
+        store
+            .create_table_if_missing(parent("sales"))
+            .unwrap()
+            .is_same(&sales)
+    );
     assert_eq!(
         text(store.table_in("sales", "x")),
         "there is no table \"sales.x\"; there are crm.parent, parent, sales.parent"
@@ -276,11 +306,15 @@ fn two_schemas_have_tables_and_sequences_of_one_name() {
     let mut row = sales.new_row();
     row.set(0, 1).unwrap();
     let mut session = store.session_here().unwrap();
-    session.run(|transaction| transaction.insert(&sales, &row)).unwrap();
+    session
+        .run(|transaction| transaction.insert(&sales, &row))
+        .unwrap();
     let twice = session.run(|transaction| transaction.insert(&sales, &row));
     assert!(text(twice).starts_with("table \"sales.parent\": there is a row with the key (1)"));
     // A table refers to one of another schema.
-    let of_crm = store.create_table(child("crm").with_foreign_key(key("sales"))).unwrap();
+    let of_crm = store
+        .create_table(child("crm").with_foreign_key(key("sales")))
+        .unwrap();
     let mut row = of_crm.new_row();
     row.set(0, 1).unwrap();
     row.set(1, 2).unwrap();
@@ -288,7 +322,9 @@ fn two_schemas_have_tables_and_sequences_of_one_name() {
     assert!(
         text(refused).ends_with("on table \"crm.child\" violates foreign key constraint \"up\": key (parent)=(2) is not present in table \"sales.parent\"")
     );
-    let sequence = store.create_sequence(SequenceDef::new("numbers").in_schema("crm")).unwrap();
+    let sequence = store
+        .create_sequence(SequenceDef::new("numbers").in_schema("crm"))
+        .unwrap();
     store.create_sequence(SequenceDef::new("numbers")).unwrap();
     assert!(matches!(
         store.create_sequence(SequenceDef::new("numbers").in_schema("x")),
@@ -300,18 +336,30 @@ fn two_schemas_have_tables_and_sequences_of_one_name() {
         text(store.drop_schema("crm")),
         "schema \"crm\" cannot be dropped: it has table crm.child, table crm.parent, sequence crm.numbers; drop these first"
     );
-    assert_eq!(text(store.drop_schema("public")), "schema \"public\" cannot be dropped: it is always there");
+    assert_eq!(
+        text(store.drop_schema("public")),
+        "schema \"public\" cannot be dropped: it is always there"
+    );
     assert!(text(store.drop_schema("x")).contains("there is no schema \"x\"; there are public, crm, sales"));
-    assert_eq!(text(store.sequence_in("sales", "numbers")), "there is no sequence \"sales.numbers\"");
+    assert_eq!(
+        text(store.sequence_in("sales", "numbers")),
+        "there is no sequence \"sales.numbers\""
+    );
     drop((session, sales, of_crm, sequence));
     store.close().unwrap();
 
     let store = open(&disk);
-    assert_eq!(store.sequence_in("crm", "numbers").unwrap().next_value().unwrap(), 33);
+    assert_eq!(
+        store.sequence_in("crm", "numbers").unwrap().next_value().unwrap(),
+        33
+    );
     store.checkpoint().unwrap();
     store.close().unwrap();
     let store = open(&disk);
-    assert_eq!(store.sequence_in("crm", "numbers").unwrap().definition().schema, "crm");
+    assert_eq!(
+        store.sequence_in("crm", "numbers").unwrap().definition().schema,
+        "crm"
+    );
     store.drop_table_in("crm", "child").unwrap();
     store.drop_table_in("crm", "parent").unwrap();
     store.drop_sequence_in("crm", "numbers").unwrap();
@@ -354,7 +402,9 @@ fn verify_finds_a_row_that_refers_to_none() {
     let disk = Twin::new(1);
     let store = open(&disk);
     store.create_table(parent("public")).unwrap();
-    let table = store.create_table(child("public").with_foreign_key(key("public"))).unwrap();
+    let table = store
+        .create_table(child("public").with_foreign_key(key("public")))
+        .unwrap();
     let mut session = store.session_here().unwrap();
     session
         .run(|transaction| {
@@ -386,7 +436,11 @@ fn a_folder_of_the_third_format_opens_and_takes_constraints() {
     }
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let verified = verify_on(&storage).unwrap();
-    let rows: Vec<_> = verified.tables.iter().map(|table| (&*table.name, table.rows)).collect();
+    let rows: Vec<_> = verified
+        .tables
+        .iter()
+        .map(|table| (&*table.name, table.rows))
+        .collect();
     assert_eq!(rows, [("customer", 50), ("late", 0), ("orders", 191)]);
     let store = open(&disk);
     assert_eq!(store.schemas(), ["public"]);

@@ -14,6 +14,7 @@ use corun_store::{
     Table, TableDef, Transaction, Type, verify_on,
 };
 
+use crate::clients::{Clients, MEMBERS};
 use crate::crash_twin::random::Random;
 
 const TABLES: usize = 3;
@@ -225,13 +226,19 @@ fn step(
     let table = &tables[at];
     let there: Vec<u32> = match &model {
         Some((model, ..)) => model.tables[at].keys().copied().collect(),
-        None => rids.iter().filter(|(of, _)| *of == at).map(|(_, rid)| *rid).collect(),
+        None => rids
+            .iter()
+            .filter(|(of, _)| *of == at)
+            .map(|(_, rid)| *rid)
+            .collect(),
     };
     let row = random_row(random);
     let mut buffer = table.new_row();
     fill(&mut buffer, row)?;
     let kind = random.below(10);
-    let rid = there.get(random.below(there.len().max(1) as u64) as usize).copied();
+    let rid = there
+        .get(random.below(there.len().max(1) as u64) as usize)
+        .copied();
     let (done, rid, after) = match (kind, rid) {
         (0..5, _) | (_, None) => {
             let done = transaction.insert(table, &buffer);
@@ -246,7 +253,7 @@ fn step(
     };
     if let Some((model, keys, checks)) = &mut model {
         let expected = model.change(keys, at, rid, after, *checks);
-        let found = done.as_ref().map(|()| ()).map_err(refused);
+        let found = done.as_ref().copied().map_err(refused);
         assert_eq!(found, expected, "t{at}, row {rid}: {after:?}");
     }
     done
@@ -300,14 +307,22 @@ fn the_store_does_as_the_model() {
             let orphan = model.orphan(&keys);
             if deferred && random.once_in(2) {
                 let checked = transaction.check_foreign_keys();
-                assert_eq!(checked.is_err(), orphan.is_some(), "seed {seed}: {orphan:?}, {checked:?}");
+                assert_eq!(
+                    checked.is_err(),
+                    orphan.is_some(),
+                    "seed {seed}: {orphan:?}, {checked:?}"
+                );
             }
             if random.once_in(5) {
                 transaction.abort();
                 model = before;
             } else {
                 let committed = transaction.commit();
-                assert_eq!(committed.is_err(), orphan.is_some(), "seed {seed}: {orphan:?}, {committed:?}");
+                assert_eq!(
+                    committed.is_err(),
+                    orphan.is_some(),
+                    "seed {seed}: {orphan:?}, {committed:?}"
+                );
                 if committed.is_err() {
                     model = before;
                 }
@@ -408,7 +423,7 @@ impl Crowd<'_> {
     }
 }
 
-fn crowd(seed: u64, with_definitions: bool) -> (u64, u64, u64) {
+fn crowd(clients: Clients, seed: u64, with_definitions: bool) -> (u64, u64, u64) {
     let mut random = Random::new(seed);
     let disk = Twin::new(seed);
     let options = Options {
@@ -418,7 +433,7 @@ fn crowd(seed: u64, with_definitions: bool) -> (u64, u64, u64) {
         ..Options::default()
     };
     let store = Store::open_on(Arc::new(disk.clone()), options).unwrap();
-    let (tables, keys) = make(&store, &mut random, seed % 2 == 0);
+    let (tables, keys) = make(&store, &mut random, seed.is_multiple_of(2));
     let stop = AtomicBool::new(false);
     let crowd = Crowd {
         store: &store,
@@ -430,16 +445,20 @@ fn crowd(seed: u64, with_definitions: bool) -> (u64, u64, u64) {
     };
     let keys = std::thread::scope(|scope| {
         let (crowd, keys) = (&crowd, &keys[..]);
-        let clients: Vec<_> = (0..4)
-            .map(|client| scope.spawn(move || crowd.client(seed * 100 + client, 150)))
-            .collect();
         let other = scope.spawn(move || match with_definitions {
             true => crowd.definer(keys, seed),
             false => crowd.reader(keys),
         });
-        let ended: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
-        stop.store(true, Ordering::Relaxed);
-        ended.into_iter().for_each(|client| client.unwrap());
+        /// The other ends with the clients, by a panic too.
+        struct Ends<'a>(&'a AtomicBool);
+        impl Drop for Ends<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let ends = Ends(crowd.stop);
+        clients.run(6, |client| crowd.client(seed * 100 + client as u64, 100), || ());
+        drop(ends);
         other.join().unwrap()
     });
     let model = Model::of(&store.snapshot().unwrap(), &tables);
@@ -449,7 +468,7 @@ fn crowd(seed: u64, with_definitions: bool) -> (u64, u64, u64) {
         crowd.refusals.into_inner(),
         crowd.gave_way.into_inner(),
     );
-    if seed % 3 == 0 {
+    if seed.is_multiple_of(3) {
         store.checkpoint().unwrap();
     }
     drop(tables);
@@ -460,21 +479,34 @@ fn crowd(seed: u64, with_definitions: bool) -> (u64, u64, u64) {
     counts
 }
 
-#[test]
-fn many_clients_leave_no_row_without_the_row_it_refers_to() {
+fn crowds(clients: Clients) {
     let (mut commits, mut refusals, mut gave_way) = (0, 0, 0);
     for seed in 0..rounds(16) {
-        let counts = crowd(seed, false);
+        let counts = crowd(clients, seed, false);
         commits += counts.0;
         refusals += counts.1;
         gave_way += counts.2;
     }
-    assert!(commits > 500 && refusals > 100 && gave_way > 0, "{commits} {refusals} {gave_way}");
+    assert!(
+        commits > 500 && refusals > 100 && gave_way > 0,
+        "{commits} {refusals} {gave_way}"
+    );
+}
+
+#[test]
+fn many_clients_leave_no_row_without_the_row_it_refers_to() {
+    crowds(Clients::Threads);
+}
+
+#[test]
+fn nor_do_user_level_threads() {
+    crowds(MEMBERS);
 }
 
 #[test]
 fn foreign_keys_that_come_and_go_among_clients_hold_when_they_are_there() {
     for seed in 0..rounds(10) {
-        crowd(seed + 1000, true);
+        crowd(Clients::Threads, seed + 1000, true);
+        crowd(MEMBERS, seed + 2000, true);
     }
 }

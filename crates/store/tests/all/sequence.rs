@@ -233,11 +233,17 @@ fn it_is_set_to_any_number_and_goes_on_from_there() {
     };
     let sequence = store.create_sequence(definition.clone()).unwrap();
     assert_eq!(sequence.last(), (100, false));
-    assert_eq!((sequence.next_value().unwrap(), sequence.last()), (100, (100, true)));
+    assert_eq!(
+        (sequence.next_value().unwrap(), sequence.last()),
+        (100, (100, true))
+    );
     for (value, called, next) in [(5, true, -2), (5, false, 5), (i64::MIN + 7, true, i64::MIN)] {
         sequence.set(value, called).unwrap();
         assert_eq!(sequence.last(), (value, called));
-        assert_eq!((sequence.next_value().unwrap(), sequence.last()), (next, (next, true)));
+        assert_eq!(
+            (sequence.next_value().unwrap(), sequence.last()),
+            (next, (next, true))
+        );
     }
     assert!(text(sequence.next_value()).contains("end of the 64-bit integers"));
     assert_eq!(sequence.last(), (i64::MIN, true));
@@ -284,7 +290,10 @@ fn where_it_was_set_to_lasts_through_crashes_checkpoints_backups_and_followers()
                     let copy = Store::open_on(copy, options()).unwrap();
                     let number = copy.sequence("s").unwrap().next_value().unwrap();
                     let most = next + 3 * i64::from(cache);
-                    assert!((next..=most).contains(&number), "seed {seed}, round {round}: {number}");
+                    assert!(
+                        (next..=most).contains(&number),
+                        "seed {seed}, round {round}: {number}"
+                    );
                 }
                 3 => {
                     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
@@ -300,7 +309,10 @@ fn where_it_was_set_to_lasts_through_crashes_checkpoints_backups_and_followers()
                     for _ in 0..1 + random.below(30) {
                         let number = sequence.next_value().unwrap();
                         let most = next + 3 * lost;
-                        assert!((next..=most).contains(&number), "seed {seed}, round {round}: {number}");
+                        assert!(
+                            (next..=most).contains(&number),
+                            "seed {seed}, round {round}: {number}"
+                        );
                         (next, lost) = (number + 3, 0);
                     }
                 }
