@@ -1,14 +1,14 @@
 //! Foreign keys as the store enforces them: [`ForeignKey`], and the [`Links`] of a table.
 //!
 //! ```text
-//! insert, update of the child     the row it refers to is looked up by its key and locked shared, to the end of the transaction
-//! delete, new key of the parent   the row is locked exclusively; then rows that refer to it are looked for, by an index of the child
-//!                                 that begins with the columns, else among all its rows
+//! insert, update of the child     the row it refers to is looked up, and its key locked, to the end of the transaction
+//! delete, new key of the parent   waits for those who have the key locked; then rows that refer to it are looked for, by an index of the
+//!                                 child that begins with the columns, else among all its rows
 //! ```
 //!
-//! Why no row is left without the row it refers to: who makes a row refer to a key has that key's row locked shared until it has committed. So who
-//! has that row exclusively finds every row that refers to it committed, and no other comes before it ends itself. Rows need not be locked to
-//! look for those that refer: only those that are found are.
+//! Why no row is left without the row it refers to: who makes a row refer to a key has that key locked until it has committed (`key_lock.rs`). So who
+//! has changed the key's row and waited for the others finds every row that refers to it committed, and no other comes before it ends itself. Rows
+//! need not be locked to look for those that refer: only those that are found are.
 //!
 //! Links change while their table is locked at least shared, so that nobody writes rows of it; a transaction that writes rows sees them all.
 //!
@@ -16,6 +16,7 @@
 
 mod enforce;
 mod error;
+mod key_lock;
 mod link;
 mod verify;
 

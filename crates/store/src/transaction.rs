@@ -300,7 +300,7 @@ impl<'s> Transaction<'s> {
 
     /// The row of a key whose first entry is known.
     #[inline]
-    pub(crate) fn fetch_from<'t>(
+    fn fetch_from<'t>(
         &'t self,
         state: &mut State,
         index: &'t Index,

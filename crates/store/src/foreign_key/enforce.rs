@@ -17,7 +17,7 @@ use std::sync::Arc;
 use super::{ForeignKey, ForeignKeyViolation};
 use crate::constant::Constant;
 use crate::error::{Result, StoreError};
-use crate::index::{Index, IndexInner};
+use crate::index::IndexInner;
 use crate::known::Reach;
 use crate::lock::RowMode;
 use crate::operations::check_stack;
@@ -288,6 +288,10 @@ impl Transaction<'_> {
             if after.is_some_and(|after| key.index.layout.same(before, after)) {
                 continue;
             }
+            // From now on nobody refers to the key who has not ended.
+            state
+                .holder
+                .pass(&key.index.ranges, &key.index.layout.of_row(before))?;
             let action = match after {
                 None => key.definition.on_delete,
                 Some(_) => key.definition.on_update,
@@ -403,8 +407,8 @@ impl Transaction<'_> {
         Ok(found)
     }
 
-    /// The rows that refer to a row, among all rows of the child, not locked. All those of others were committed before the row was locked
-    /// exclusively, so a snapshot of now has them.
+    /// The rows that refer to a row, among all rows of the child, not locked. All those of others are committed (see `follow_one`), so a snapshot
+    /// of now has them.
     fn candidates(
         &self,
         state: &mut State,
@@ -445,21 +449,6 @@ impl Transaction<'_> {
                 }
             }
         }
-    }
-
-    /// Whether the parent has a row of the key, which is locked shared then; else nobody can add it before the transaction ends.
-    fn has_row(&self, state: &mut State, key: &ForeignKey, values: &[Value<'_>]) -> Result<bool> {
-        let index = Index {
-            table: key.parent()?,
-            inner: Arc::clone(&key.index),
-        };
-        let reach = self.reach(state, &index.table, Reach::ReadRows)?;
-        let Some(exact) = index.inner.layout.exact(values)? else {
-            return Ok(false);
-        };
-        let first = index.inner.tree.get(&exact.words);
-        let found = self.fetch_from(state, &index, &exact, first, Lock::Shared, reach)?;
-        Ok(found.is_some())
     }
 }
 

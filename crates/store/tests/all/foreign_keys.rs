@@ -503,6 +503,84 @@ fn who_refers_and_who_deletes_wait_for_each_other() {
 }
 
 #[test]
+fn other_columns_of_a_row_that_is_referred_to_may_change_meanwhile() {
+    let shop = Shop::new(orders().with_foreign_key(by_id(NoAction, NoAction)));
+    let sessions = || {
+        let mut session = shop.store.session_here().unwrap();
+        session.set_lock_timeout(Duration::ZERO);
+        session
+    };
+    let (mut one, mut two) = (sessions(), sessions());
+    let note = |transaction: &Transaction<'_>| {
+        transaction.update_by_key(&shop.customers, &[1.into()], |row| row.set("note", 1))
+    };
+    for first_refers in [true, false] {
+        let (a, b) = (one.begin().unwrap(), two.begin().unwrap());
+        let (refers, changes) = if first_refers { (&a, &b) } else { (&b, &a) };
+        if !first_refers {
+            assert!(note(changes).unwrap());
+        }
+        put(refers, &shop.orders, &[15.into(), 1.into()]).unwrap();
+        assert!(note(changes).unwrap());
+        // But not its key.
+        let key = |row: &mut corun_store::RowBuf| row.set("id", 5);
+        let refused = changes.update_by_key(&shop.customers, &[1.into()], key);
+        assert!(refused.unwrap_err().is_retryable());
+    }
+    // Whether the row has the key depends on a transaction: who refers to it waits.
+    let mut a = one.begin().unwrap();
+    let to = |transaction: &Transaction<'_>, from: i64, to: i64| {
+        transaction
+            .update_by_key(&shop.customers, &[from.into()], |row| row.set("id", to))
+            .unwrap()
+    };
+    put(&a, &shop.customers, &[9.into()]).unwrap();
+    to(&a, 9, 8);
+    let savepoint = a.savepoint();
+    to(&a, 8, 9);
+    for (id, waits) in [(9, true), (8, true), (7, false)] {
+        let b = two.begin().unwrap();
+        let refused = put(&b, &shop.orders, &[77.into(), id.into()]).unwrap_err();
+        // It would wait for its own thread.
+        assert_eq!(matches!(refused, StoreError::Lock(_)), waits, "{refused}");
+    }
+    a.rollback_to(&savepoint).unwrap();
+    a.commit().unwrap();
+    let b = two.begin().unwrap();
+    let refused = put(&b, &shop.orders, &[77.into(), 9.into()]);
+    assert!(matches!(refused, Err(StoreError::ForeignKey(_))));
+    put(&b, &shop.orders, &[77.into(), 8.into()]).unwrap();
+}
+
+#[test]
+fn without_room_for_a_snapshot_rows_are_locked() {
+    let options = Options {
+        snapshots_max: 1,
+        ..Options::default()
+    };
+    let store = Store::in_memory(options).unwrap();
+    let customers = store.create_table(customer()).unwrap();
+    let key = by_id(NoAction, NoAction);
+    let definition = orders()
+        .index("by_customer", &["customer_id"])
+        .with_foreign_key(key);
+    let orders = store.create_table(definition).unwrap();
+    let only = store.snapshot().unwrap();
+    let mut session = store.session_here().unwrap();
+    session
+        .run(|transaction| {
+            put(transaction, &customers, &[1.into()])?;
+            put(transaction, &orders, &[1.into(), 1.into()])?;
+            assert!(put(transaction, &orders, &[2.into(), 2.into()]).is_err());
+            assert!(transaction.delete_by_key(&customers, &[1.into()]).is_err());
+            Ok(())
+        })
+        .unwrap();
+    drop(only);
+    assert_eq!((customers.rows(), orders.rows()), (1, 1));
+}
+
+#[test]
 fn two_that_delete_what_the_other_refers_to_are_a_deadlock() {
     let shop = Shop::new(orders().with_foreign_key(by_id(NoAction, NoAction)));
     shop.run(|transaction| {
