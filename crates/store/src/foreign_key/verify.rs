@@ -57,3 +57,48 @@ pub(crate) fn verify_table(table: &Table) -> Result<()> {
     let links = table.0.constraints.links();
     links.own.iter().try_for_each(|key| key.verify())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::ForeignKeyDef;
+    use crate::{Options, Store, TableDef, Type, Value};
+
+    /// Only damage could leave such rows in a store; here the foreign key comes into force behind its back.
+    #[test]
+    fn a_row_that_refers_to_none_is_found() {
+        let store = Store::in_memory(Options::default()).unwrap();
+        let table = |name: &str| {
+            let definition = TableDef::new(name)
+                .column("id", Type::I64)
+                .nullable("up", Type::I64);
+            store.create_table(definition.primary_key(&["id"])).unwrap()
+        };
+        let (parent, child) = (table("parent"), table("child"));
+        let put = |table: &Table, id: i64, up: Value<'_>| {
+            let mut row = table.new_row();
+            row.set("id", id).unwrap();
+            row.set("up", up).unwrap();
+            let mut session = store.session_here().unwrap();
+            session
+                .run(|transaction| transaction.insert(table, &row))
+                .unwrap();
+        };
+        let keys = [ForeignKeyDef::new("f", &["up"], "parent", &["id"])];
+        store.inner.catalog.read().link(&child, &keys).unwrap();
+        put(&parent, 1, Value::Null);
+        put(&child, 1, Value::Int(1));
+        put(&child, 2, Value::Null);
+        verify_table(&child).unwrap();
+        crate::foreign_key::unlink(&child, |_| true);
+        put(&child, 3, Value::Int(4));
+        verify_table(&child).unwrap();
+        store.inner.catalog.read().link(&child, &keys).unwrap();
+        let found = verify_table(&child).unwrap_err().to_string();
+        assert!(
+            found.contains("key (up)=(4) is not present in table \"parent\""),
+            "{found}"
+        );
+        verify_table(&parent).unwrap();
+    }
+}

@@ -396,34 +396,6 @@ fn a_store_restored_to_a_moment_has_its_constraints() {
     }
 }
 
-#[test]
-fn verify_finds_a_row_that_refers_to_none() {
-    // Rows that a foreign key refuses can be in no store but by damage; here, by a constraint that another store's file has.
-    let disk = Twin::new(1);
-    let store = open(&disk);
-    store.create_table(parent("public")).unwrap();
-    let table = store
-        .create_table(child("public").with_foreign_key(key("public")))
-        .unwrap();
-    let mut session = store.session_here().unwrap();
-    session
-        .run(|transaction| {
-            let mut row = store.table("parent")?.new_row();
-            row.set(0, 1)?;
-            transaction.insert(&store.table("parent")?, &row)?;
-            let mut row = table.new_row();
-            row.set(0, 1)?;
-            row.set(1, 1)?;
-            transaction.insert(&table, &row)
-        })
-        .unwrap();
-    drop((session, table));
-    store.close().unwrap();
-    let storage: Arc<dyn Storage> = Arc::new(disk);
-    let verified = verify_on(&storage).unwrap();
-    assert_eq!(verified.tables.len(), 2);
-}
-
 /// A folder that the program before constraints has written.
 #[test]
 fn a_folder_of_the_third_format_opens_and_takes_constraints() {

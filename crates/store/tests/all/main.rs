@@ -20,6 +20,7 @@ mod faults;
 mod findings;
 mod follower;
 mod foreign_key_model;
+mod foreign_key_waits;
 mod foreign_keys;
 mod history;
 mod incremental;
