@@ -264,9 +264,10 @@ impl Transaction<'_> {
             after,
         } = change;
         let links = table.0.constraints.links();
-        // SAFETY: what the transaction replaces is kept to its end, and so is what it made.
         let row = |version: &Option<VersionPtr>| {
-            version.and_then(|version| unsafe { table.0.layouts.row(version) })
+            let version = (*version)?;
+            // SAFETY: what the transaction replaces is kept to its end, and so is what it made.
+            unsafe { table.0.layouts.row(version) }
         };
         let (before, after) = (row(before), row(after));
         for key in &links.own {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use corun_store::ReferentialAction::NoAction;
 use corun_store::{Lock, Options, Rid, Store, StoreError, Transaction};
 
-use crate::foreign_keys::{CUSTOMER, Shop, both, by_id, customer, orders, put};
+use crate::foreign_keys::{Shop, both, by_id, customer, orders, put};
 use crate::refusal_support::text;
 
 fn until_somebody_waits(store: &Store) {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use corun_store::{
-    CheckDef, ForeignKeyDef, Lock, Options, ReferentialAction, Result, Rid, Store, StoreError, Table,
-    TableDef, Transaction, Type, Value,
+    CheckDef, ForeignKeyDef, Options, ReferentialAction, Result, Rid, Store, StoreError, Table, TableDef,
+    Transaction, Type, Value,
 };
 
 use crate::refusal_support::text;
