@@ -361,6 +361,8 @@ impl Crowd<'_> {
             let savepoint = transaction.savepoint();
             let mut gave_way = false;
             for _ in 0..1 + random.below(5) {
+                // So that transactions overlap, and others are in the middle of theirs.
+                corun_exec::teams::yield_now();
                 match step(&transaction, self.tables, &mut random, None, &rids) {
                     Ok(()) | Err(StoreError::NoRow { .. }) => {}
                     Err(error) if error.is_retryable() => {
@@ -378,6 +380,7 @@ impl Crowd<'_> {
                     }
                 }
             }
+            corun_exec::teams::yield_now();
             if gave_way || random.once_in(6) {
                 transaction.abort();
                 continue;
