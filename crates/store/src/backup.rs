@@ -16,6 +16,7 @@ use corun_exec::teams;
 use crate::checkpoint::{CheckpointMap, Manifest};
 use crate::counts::CheckpointDone;
 use crate::error::{Result, StoreError};
+use crate::foreign_key::verify_table as verify_foreign_keys;
 use crate::image::{self, Target};
 use crate::log::{Damage, Log, OnDamage};
 use crate::memory::Memory;
@@ -45,7 +46,7 @@ pub struct Verified {
 /// A table that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedTable {
-    /// Its name.
+    /// Its name, with its schema's unless that is `public`.
     pub name: String,
     /// Its rows.
     pub rows: u64,
@@ -88,8 +89,8 @@ impl Store {
     }
 }
 
-/// Reads all of a store's folder, which nobody has open: checksums of every chunk and commit that counts, rows, and unique indexes. Changes
-/// nothing.
+/// Reads all of a store's folder, which nobody has open: checksums of every chunk and commit that counts, rows, unique indexes, and
+/// foreign keys. Changes nothing.
 ///
 /// # Errors
 /// [`StoreError::NoStore`]; [`StoreError::InUse`]; what is wrong with the files, the first that is found.
@@ -125,7 +126,7 @@ pub fn verify_on(storage: &Arc<dyn Storage>) -> Result<Verified> {
     })
 }
 
-/// Compares the unique indexes of a table with its rows.
+/// Compares the unique indexes and the foreign keys of a table with its rows.
 fn verify_table(table: &Table) -> Result<VerifiedTable> {
     let mut indexes = 0;
     for (_, index) in table.0.indexes() {
@@ -138,8 +139,9 @@ fn verify_table(table: &Table) -> Result<VerifiedTable> {
             }
         }
     }
+    verify_foreign_keys(table)?;
     Ok(VerifiedTable {
-        name: table.name().to_owned(),
+        name: table.shown_name(),
         rows: table.rows(),
         indexes,
     })

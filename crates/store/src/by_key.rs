@@ -42,7 +42,7 @@ impl Transaction<'_> {
     /// Deletes the row of a primary key. False if there is none, and then nobody else can add one until the transaction ends.
     ///
     /// # Errors
-    /// [`StoreError::NoPrimaryKey`], values that are no key of the table; limits; locks that are not granted.
+    /// [`StoreError::NoPrimaryKey`], values that are no key of the table; as [`Transaction::delete`]; locks that are not granted.
     pub fn delete_by_key(&self, table: &Table, key: &[Value<'_>]) -> Result<bool> {
         match self.rid_for_update(table, key)? {
             None => Ok(false),
@@ -81,7 +81,7 @@ impl Transaction<'_> {
     /// # Errors
     /// [`StoreError::NoPrimaryKey`]; as [`Transaction::insert`]; [`StoreError::Duplicate`] if another row has its key of another unique index.
     pub fn upsert(&self, table: &Table, row: &RowBuf) -> Result<Rid> {
-        let row = row.whole(table.name(), &table.0.layouts)?;
+        let row = row.whole(table.0.name(), &table.0.layouts)?;
         let primary = table.0.primary().ok_or_else(|| no_primary_key(table))?;
         self.operate(table.0.operations.insert, |state| {
             let reach = self.reach(state, table, Reach::WriteRows)?;
@@ -89,7 +89,7 @@ impl Transaction<'_> {
                 return Ok(rid);
             }
             let (rid, slot) = self.free_row(state, table)?;
-            match self.change(state, &table.0, (rid, slot), None, Some(row), Some(RowMode::X)) {
+            match self.change(state, table, (rid, slot), None, Some(row), Some(RowMode::X)) {
                 Ok(()) => Ok(rid),
                 // Another transaction had put the key in by then. It has ended, and its row is locked.
                 Err(StoreError::Duplicate {
@@ -129,7 +129,7 @@ impl Transaction<'_> {
             if old.is_some_and(|old| layout.of_row(old) == key.words && layout.is_of(old, &key)) {
                 let slot = table.0.slots.slot(rid);
                 let before = slot.newest();
-                self.change(state, &table.0, (rid, slot), before, Some(row), Some(RowMode::S))?;
+                self.change(state, table, (rid, slot), before, Some(row), Some(RowMode::S))?;
                 return Ok(Some(rid));
             }
         }
@@ -139,6 +139,6 @@ impl Transaction<'_> {
 
 fn no_primary_key(table: &Table) -> StoreError {
     StoreError::NoPrimaryKey {
-        table: table.name().to_owned(),
+        table: table.shown_name(),
     }
 }

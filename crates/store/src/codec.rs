@@ -193,7 +193,7 @@ pub(crate) fn read_column(reader: &mut Reader<'_>) -> Option<ColumnDef> {
     })
 }
 
-/// Appends a table's definition.
+/// Appends a table's definition, without its schema and its constraints ([`crate::schema::put_rest`]).
 pub(crate) fn put_table(bytes: &mut Vec<u8>, id: u32, table: &TableDef) {
     put_number(bytes, u64::from(id));
     put_text(bytes, &table.name);
@@ -203,16 +203,16 @@ pub(crate) fn put_table(bytes: &mut Vec<u8>, id: u32, table: &TableDef) {
     table.indexes.iter().for_each(|index| put_index(bytes, index));
 }
 
-/// Reads a table's definition; one that no table can be made of is none.
+/// Reads that; one that no table can be made of is none.
 pub(crate) fn read_table(reader: &mut Reader<'_>) -> Option<(u32, TableDef)> {
     let id = reader.number32()?;
     let name = reader.text()?;
     let columns = reader.list(read_column)?;
     let indexes = reader.list(read_index)?;
     let table = TableDef {
-        name,
         columns,
         indexes,
+        ..TableDef::new(&name)
     };
     table.check().is_ok().then_some((id, table))
 }

@@ -32,7 +32,8 @@ impl Transaction<'_> {
     /// Returns its timestamp; of a transaction that changed nothing, the newest there was.
     ///
     /// # Errors
-    /// If the log does not take it, for example because the disk is full ([`crate::log::LogError::DiskFull`]), the transaction is aborted. An
+    /// [`StoreError::ForeignKey`](crate::StoreError::ForeignKey) if checks have waited ([`Transaction::defer_foreign_keys`]) and one fails: the
+    /// transaction is aborted. So it is if the log does not take it, for example because the disk is full ([`crate::log::LogError::DiskFull`]). An
     /// error of waiting for a durable commit says that the changes are visible, but that a restart may find them missing.
     pub fn commit(self) -> Result<Ts> {
         let durability = self.session.durability;
@@ -74,6 +75,9 @@ impl Transaction<'_> {
         let state = &mut *state;
         if state.ended {
             return Err(crate::StoreError::Ended);
+        }
+        if !state.pending.is_empty() {
+            self.check_pending(state)?;
         }
         // One that only read has little code to share with others, and a barrier costs about a tenth of a fetch in cache.
         if state.writes.is_empty() && state.definitions.is_empty() {

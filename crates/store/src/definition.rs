@@ -3,8 +3,11 @@
 //! ```text
 //! 5 id table      table made         6 id            table dropped       7 id index   index made      8 id name    index dropped
 //! 9 id column     column added      10 id new        table emptied
-//! 32 id name      table renamed     33 id columns    columns have other names or defaults
-//! 34 id new columns                 the table's rows are written again, in columns that are found by name
+//! 32 id table rest                  table with a schema or constraints made
+//! 33 id key       foreign key added 34 id check      check added         35 id name    constraint dropped
+//! 36 name         schema made       37 name          schema dropped
+//! 40 id name      table renamed     41 id columns    columns have other names or defaults
+//! 42 id new columns                 the table's rows are written again, in columns that are found by name
 //! ```
 //!
 //! What it is not: how it is made. That is in `definitions.rs`, and for an opening store in [`crate::recovery`].
@@ -13,7 +16,10 @@ use crate::codec::{
     Reader, put_bytes, put_column, put_index, put_number, put_table, put_text, read_column, read_index,
     read_table,
 };
-use crate::schema::{ColumnDef, IndexDef, TableDef};
+use crate::schema::{
+    CheckDef, ColumnDef, ForeignKeyDef, IndexDef, PUBLIC, TableDef, put_check, put_foreign_key, put_rest,
+    read_check, read_foreign_key, read_rest,
+};
 
 /// A change of a definition. Tables go by number.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,11 +31,17 @@ pub(crate) enum Definition {
     AddColumn(u32, ColumnDef),
     /// The table goes, and one of its definition with another number comes.
     Truncate(u32, u32),
+    /// Within its schema.
     RenameTable(u32, String),
     /// As many columns as before, with other names and defaults.
     Columns(u32, Vec<ColumnDef>),
     /// The table goes, and one with another number comes, which has its rows and its indexes, and these columns of its columns.
     Rewrite(u32, u32, Vec<ColumnDef>),
+    AddForeignKey(u32, ForeignKeyDef),
+    AddCheck(u32, CheckDef),
+    DropConstraint(u32, String),
+    CreateSchema(String),
+    DropSchema(String),
 }
 
 const CREATE_TABLE: u8 = 5;
@@ -38,9 +50,15 @@ const CREATE_INDEX: u8 = 7;
 const DROP_INDEX: u8 = 8;
 const ADD_COLUMN: u8 = 9;
 const TRUNCATE: u8 = 10;
-const RENAME_TABLE: u8 = 32;
-const COLUMNS: u8 = 33;
-const REWRITE: u8 = 34;
+const CREATE_TABLE_WITH_REST: u8 = 32;
+const ADD_FOREIGN_KEY: u8 = 33;
+const ADD_CHECK: u8 = 34;
+const DROP_CONSTRAINT: u8 = 35;
+const CREATE_SCHEMA: u8 = 36;
+const DROP_SCHEMA: u8 = 37;
+const RENAME_TABLE: u8 = 40;
+const COLUMNS: u8 = 41;
+const REWRITE: u8 = 42;
 
 impl Definition {
     /// Appends its record.
@@ -51,8 +69,17 @@ impl Definition {
         };
         match self {
             Definition::CreateTable(id, table) => {
-                bytes.push(CREATE_TABLE);
+                let has_rest =
+                    table.schema != PUBLIC || !table.foreign_keys.is_empty() || !table.checks.is_empty();
+                bytes.push(if has_rest {
+                    CREATE_TABLE_WITH_REST
+                } else {
+                    CREATE_TABLE
+                });
                 put_table(bytes, *id, table);
+                if has_rest {
+                    put_rest(bytes, table);
+                }
             }
             Definition::DropTable(id) => head(DROP_TABLE, id),
             Definition::CreateIndex(id, index) => {
@@ -84,6 +111,26 @@ impl Definition {
                 put_number(bytes, u64::from(*new));
                 put_columns(bytes, columns);
             }
+            Definition::AddForeignKey(id, key) => {
+                head(ADD_FOREIGN_KEY, id);
+                put_foreign_key(bytes, key);
+            }
+            Definition::AddCheck(id, check) => {
+                head(ADD_CHECK, id);
+                put_check(bytes, check);
+            }
+            Definition::DropConstraint(id, name) => {
+                head(DROP_CONSTRAINT, id);
+                put_text(bytes, name);
+            }
+            Definition::CreateSchema(name) => {
+                bytes.push(CREATE_SCHEMA);
+                put_text(bytes, name);
+            }
+            Definition::DropSchema(name) => {
+                bytes.push(DROP_SCHEMA);
+                put_text(bytes, name);
+            }
         }
     }
 
@@ -94,6 +141,15 @@ impl Definition {
                 let (id, table) = read_table(reader)?;
                 Definition::CreateTable(id, table)
             }
+            CREATE_TABLE_WITH_REST => {
+                let (id, table) = read_table(reader)?;
+                Definition::CreateTable(id, read_rest(reader, table)?)
+            }
+            ADD_FOREIGN_KEY => Definition::AddForeignKey(reader.number32()?, read_foreign_key(reader)?),
+            ADD_CHECK => Definition::AddCheck(reader.number32()?, read_check(reader)?),
+            DROP_CONSTRAINT => Definition::DropConstraint(reader.number32()?, reader.text()?),
+            CREATE_SCHEMA => Definition::CreateSchema(reader.text()?),
+            DROP_SCHEMA => Definition::DropSchema(reader.text()?),
             DROP_TABLE => Definition::DropTable(reader.number32()?),
             CREATE_INDEX => Definition::CreateIndex(reader.number32()?, read_index(reader)?),
             DROP_INDEX => Definition::DropIndex(reader.number32()?, reader.text()?),
@@ -122,8 +178,16 @@ mod tests {
         let column = ColumnDef::new("b", Type::Text { max: 9 }).default_value("new");
         let table = TableDef::new("t").column("a", Type::I64).primary_key(&["a"]);
         let index = table.indexes[0].clone();
+        let key = ForeignKeyDef::new("f", &["a"], "other", &["b"]).in_schema("sales");
+        let rest = table.clone().in_schema("sales").with_foreign_key(key.clone());
         for definition in [
             Definition::CreateTable(7, table),
+            Definition::CreateTable(7, rest.check_constraint("c", "a > 0")),
+            Definition::AddForeignKey(7, key),
+            Definition::AddCheck(7, CheckDef::new("c", "a > 0")),
+            Definition::DropConstraint(7, "c".to_owned()),
+            Definition::CreateSchema("sales".to_owned()),
+            Definition::DropSchema("sales".to_owned()),
             Definition::DropTable(300),
             Definition::CreateIndex(7, index),
             Definition::DropIndex(7, "by_a".to_owned()),

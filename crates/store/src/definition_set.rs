@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::definition::Definition;
+use crate::foreign_key::LinkChange;
 use crate::index::IndexInner;
+use crate::schema::{CheckDef, QualifiedName};
 use crate::slots::Rid;
 use crate::store::{Catalog, StoreInner};
 use crate::table::{Definer, Table};
@@ -22,6 +24,8 @@ use crate::ts::Ts;
 struct Defined {
     definition: Definition,
     change: Change,
+    /// What it has changed of foreign keys.
+    links: Vec<LinkChange>,
     /// Changes of rows that were made before it.
     writes_before: usize,
     /// Among all of the session.
@@ -32,14 +36,14 @@ struct Defined {
 pub(crate) enum Change {
     /// The table of a name goes, or comes, or another takes its place.
     Table {
-        name: String,
+        name: QualifiedName,
         gone: Option<Table>,
         came: Option<Table>,
     },
     Renamed {
         table: Table,
-        from: String,
-        to: String,
+        from: QualifiedName,
+        to: QualifiedName,
     },
     /// The table had this shape before.
     Columns {
@@ -54,6 +58,36 @@ pub(crate) enum Change {
         table: Table,
         index: Arc<IndexInner>,
     },
+    /// Nothing but foreign keys.
+    ForeignKeys {
+        table: Table,
+    },
+    /// The table had these checks before.
+    Checks {
+        table: Table,
+        before: Vec<CheckDef>,
+    },
+    /// A schema comes, or goes.
+    Schema {
+        name: String,
+        came: bool,
+    },
+}
+
+impl Change {
+    /// The table that there is then, or was; none of a schema.
+    pub(crate) fn table(&self) -> Option<&Table> {
+        match self {
+            Change::Table { gone, came, .. } => came.as_ref().or(gone.as_ref()),
+            Change::Renamed { table, .. }
+            | Change::Columns { table, .. }
+            | Change::IndexMade { table, .. }
+            | Change::IndexDropped { table, .. }
+            | Change::ForeignKeys { table }
+            | Change::Checks { table, .. } => Some(table),
+            Change::Schema { .. } => None,
+        }
+    }
 }
 
 /// Definitions up to a moment: how many, and the number of the last.
@@ -99,18 +133,25 @@ impl DefinitionSet {
     }
 
     /// Notes what was made, behind so many changes of rows.
-    pub(crate) fn push(&mut self, definition: Definition, change: Change, writes_before: usize) {
+    pub(crate) fn push(
+        &mut self,
+        definition: Definition,
+        change: Change,
+        links: Vec<LinkChange>,
+        writes_before: usize,
+    ) {
         self.made += 1;
         self.defined.push(Defined {
             definition,
             change,
+            links,
             writes_before,
             number: self.made,
         });
     }
 
     /// The table of a name: `Some(None)` if the transaction has taken that away, `None` if it has done nothing about it.
-    pub(crate) fn table(&self, name: &str) -> Option<Option<&Table>> {
+    pub(crate) fn table(&self, name: &QualifiedName) -> Option<Option<&Table>> {
         let mut changes = self.defined.iter().rev().map(|defined| &defined.change);
         changes.find_map(|change| match change {
             Change::Table { name: of, came, .. } if of == name => Some(came.as_ref()),
@@ -140,21 +181,7 @@ impl DefinitionSet {
         })
     }
 
-    /// The name that the transaction has given a table.
-    pub(crate) fn name_of(&self, table: &Table) -> Option<&str> {
-        let mut changes = self.defined.iter().rev().map(|defined| &defined.change);
-        changes.find_map(|change| match change {
-            Change::Renamed { table: of, to, .. } if of.is_same(table) => Some(to.as_str()),
-            Change::Table {
-                came: Some(came),
-                name,
-                ..
-            } if came.is_same(table) => Some(name.as_str()),
-            _ => None,
-        })
-    }
-
-    /// Brings tables by name up to what the transaction sees.
+    /// Brings tables and schemas by name up to what the transaction sees.
     pub(crate) fn apply(&self, catalog: &mut Catalog) {
         for Defined { change, .. } in &self.defined {
             match change {
@@ -170,6 +197,8 @@ impl DefinitionSet {
                     catalog.tables.remove(from);
                     catalog.tables.insert(to.clone(), table.clone());
                 }
+                Change::Schema { name, came: true } => drop(catalog.schemas.insert(name.clone())),
+                Change::Schema { name, came: false } => drop(catalog.schemas.remove(name)),
                 _ => {}
             }
         }
@@ -197,14 +226,17 @@ impl DefinitionSet {
     /// Takes back what was made after a mark. Changes of rows behind it were taken back before. False if there was nothing.
     pub(crate) fn undo_to(&mut self, mark: &DefinitionMark, store: &StoreInner) -> bool {
         let mut any = false;
-        for Defined { change, .. } in self.defined.drain(mark.count..).rev() {
+        for Defined { change, links, .. } in self.defined.drain(mark.count..).rev() {
             any = true;
+            links.iter().rev().for_each(LinkChange::undo);
             match change {
                 Change::Table { came: Some(came), .. } => {
                     came.0.dropped.store(true, Ordering::Release);
                     store.definitions.fetch_add(1, Ordering::AcqRel);
                 }
-                Change::Table { came: None, .. } | Change::Renamed { .. } => {}
+                Change::Table { came: None, .. } | Change::ForeignKeys { .. } | Change::Schema { .. } => {}
+                Change::Renamed { table, from, .. } => table.0.give_name(from),
+                Change::Checks { table, before } => table.0.constraints.change(|links| links.checks = before),
                 Change::Columns { table, shape_before } => table.0.layouts.undo_to(shape_before),
                 Change::IndexMade { table, index } => table.0.remove_index(&index),
                 Change::IndexDropped { table, index } => table.0.keep_index(&index, true),
@@ -244,6 +276,8 @@ impl DefinitionSet {
                 stamp(came, ts);
             }
         }
+        let links = self.defined.iter().flat_map(|defined| &defined.links);
+        links.for_each(LinkChange::show);
         self.apply(&mut store.catalog.write());
         for Defined { change, .. } in self.defined.drain(..) {
             match change {
@@ -251,7 +285,8 @@ impl DefinitionSet {
                     gone.0.dropped.store(true, Ordering::Release);
                     store.definitions.fetch_add(1, Ordering::AcqRel);
                 }
-                Change::Renamed { table, to, .. } => table.0.rename(&to),
+                Change::Renamed { table, to, .. } => table.0.rename(to),
+                Change::Checks { table, .. } => table.0.constraints.show_checks(),
                 Change::IndexDropped { table, index } => table.0.remove_index(&index),
                 _ => {}
             }

@@ -6,10 +6,12 @@
 //! ─► commit: one block of the log has definitions and rows in their order ─► all are shown it ─► locks are let go
 //! ```
 //!
-//! Here is what may be defined, `make.rs` makes it. Locks are kept to the end, as those of rows. Two transactions that make a table of one name wait for each other by the name's lock. What is
-//! defined and how it is taken back is in `definition_set.rs`; rows are written again in `rewrite.rs`.
+//! Here is what may be defined, `make.rs` makes it. Locks are kept to the end, as those of rows. Two transactions that make a table of one name
+//! wait for each other by the name's lock. What is defined and how it is taken back is in `definition_set.rs`; rows are written again in
+//! `rewrite.rs`.
 //!
-//! What it is not: the check of a definition ([`TableDef::check`]).
+//! What it is not: the check of a definition ([`TableDef::check`]); constraints of tables that are there (`constraints.rs`) and schemas
+//! (`namespace.rs`), which go the same way.
 
 mod make;
 mod of_store;
@@ -23,8 +25,9 @@ use crate::known::Reach;
 use crate::lock::TableMode;
 use crate::operations::check_stack;
 use crate::row::RowError;
-use crate::schema::{ColumnDef, PRIMARY, SchemaError, TableDef};
+use crate::schema::{ColumnDef, PRIMARY, PUBLIC, QualifiedName, SchemaError, TableDef};
 use crate::session::State;
+use crate::store::Catalog;
 use crate::table::{Definer, Table};
 use crate::transaction::Transaction;
 use crate::value::Value;
@@ -32,7 +35,7 @@ use crate::value::Value;
 /// Definitions are changed within the transaction: it sees them at once, others when it has committed. It has the tables locked exclusively
 /// until then.
 impl Transaction<'_> {
-    /// A table by name, as this transaction sees it: its handle shows what the transaction has defined, before or after this call.
+    /// A table of the schema `public` by name, as this transaction sees it: its handle shows what the transaction has defined, before or after this call.
     ///
     /// ```
     /// # use corun_store::{ColumnDef, Options, Store, TableDef, Type};
@@ -57,35 +60,41 @@ impl Transaction<'_> {
     /// # Errors
     /// [`StoreError::NoTable`].
     pub fn table(&self, name: &str) -> Result<Table> {
+        self.table_in(PUBLIC, name)
+    }
+
+    /// A table by the name of its schema and its own, as [`Transaction::table`].
+    ///
+    /// # Errors
+    /// [`StoreError::NoTable`].
+    pub fn table_in(&self, schema: &str, name: &str) -> Result<Table> {
         check_stack()?;
         self.go_on(|state| {
-            let table = self.find(state, name)?;
+            let table = self.find(state, &QualifiedName::new(schema, name))?;
             Ok(self.handle(state, &table))
         })
     }
 
-    /// All tables, by name, as this transaction sees them.
+    /// All tables, by schema and name, as this transaction sees them.
     pub fn tables(&self) -> Vec<Table> {
         let mut state = self.session.state.borrow_mut();
-        let mut catalog = self.session.store.catalog.read().clone();
-        state.definitions.apply(&mut catalog);
+        let catalog = self.catalog(&state);
         let tables = catalog.tables.values();
         tables.map(|table| self.handle(&mut state, table)).collect()
     }
 
-    /// Makes a table. Another transaction that makes one of the name waits for the end of this one.
+    /// Makes a table. Another transaction that makes one of the name waits for the end of this one; so does one that writes to a table that its
+    /// foreign keys refer to.
     ///
     /// # Errors
-    /// [`StoreError::Schema`], [`StoreError::Exists`], locks that are not granted.
+    /// [`StoreError::Schema`], [`StoreError::Exists`], [`StoreError::NoSchema`], locks that are not granted. With foreign keys:
+    /// [`StoreError::NoTable`].
     pub fn create_table(&self, definition: TableDef) -> Result<Table> {
         definition.check()?;
         self.change_definitions(|state| {
-            self.lock_name(state, &definition.name)?;
-            self.check_free(state, &definition.name)?;
-            self.make(
-                state,
-                Definition::CreateTable(self.session.store.new_id(), definition),
-            )
+            self.lock_to_create(state, &definition.qualified_name())?;
+            self.check_free(state, &definition.qualified_name())?;
+            self.create(state, definition)
         })
     }
 
@@ -96,61 +105,81 @@ impl Transaction<'_> {
     pub fn create_table_if_missing(&self, definition: TableDef) -> Result<Table> {
         definition.check()?;
         self.change_definitions(|state| {
-            self.lock_name(state, &definition.name)?;
-            let Ok(table) = self.find(state, &definition.name) else {
-                return self.make(
-                    state,
-                    Definition::CreateTable(self.session.store.new_id(), definition),
-                );
+            let name = definition.qualified_name();
+            self.lock_to_create(state, &name)?;
+            let Ok(table) = self.find(state, &name) else {
+                return self.create(state, definition);
             };
             match self.seen(state, &table).difference(&definition) {
                 None => Ok(self.handle(state, &table)),
                 Some(difference) => Err(StoreError::OtherDefinition {
-                    table: definition.name,
+                    table: name.to_string(),
                     difference,
                 }),
             }
         })
     }
 
-    /// Drops a table with all its rows. Waits for other transactions that use it.
+    /// Drops a table of the schema `public` with all its rows. Waits for other transactions that use it, or write to tables that it refers to.
     ///
     /// # Errors
-    /// [`StoreError::NoTable`], locks that are not granted.
+    /// [`StoreError::NoTable`]; [`StoreError::Referenced`] if other tables refer to it; locks that are not granted.
     pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.drop_table_in(PUBLIC, name)
+    }
+
+    /// Drops a table of a schema, as [`Transaction::drop_table`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn drop_table_in(&self, schema: &str, name: &str) -> Result<()> {
         self.change_definitions(|state| {
-            let table = self.lock_named(state, name)?;
+            let table = self.lock_named(state, &QualifiedName::new(schema, name))?;
             self.make(state, Definition::DropTable(table.0.id)).map(drop)
         })
     }
 
-    /// Takes all rows out of a table at once, as if it were dropped and made again. Waits for other transactions that use it. Returns the
+    /// Takes all rows out of a table of the schema `public` at once, as if it were dropped and made again. Waits for other transactions that use it. Returns the
     /// table's new handle: those of before are of a table that was dropped.
     ///
     /// # Errors
     /// As [`Transaction::drop_table`].
     pub fn truncate_table(&self, name: &str) -> Result<Table> {
+        self.truncate_table_in(PUBLIC, name)
+    }
+
+    /// Empties a table of a schema, as [`Transaction::truncate_table`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn truncate_table_in(&self, schema: &str, name: &str) -> Result<Table> {
         self.change_definitions(|state| {
-            let table = self.lock_named(state, name)?;
-            self.make(
-                state,
-                Definition::Truncate(table.0.id, self.session.store.new_id()),
-            )
+            let table = self.lock_named(state, &QualifiedName::new(schema, name))?;
+            let new = self.session.store.new_id();
+            self.make_of_table(state, Definition::Truncate(table.0.id, new))
         })
     }
 
-    /// Gives a table another name. Handles of it stay good.
+    /// Gives a table of the schema `public` another name. Handles of it stay good, and foreign keys refer to it as before.
     ///
     /// # Errors
     /// [`StoreError::NoTable`], [`StoreError::Exists`], [`StoreError::Schema`] for a name that cannot be, locks that are not granted.
     pub fn rename_table(&self, name: &str, to: &str) -> Result<()> {
+        self.rename_table_in(PUBLIC, name, to)
+    }
+
+    /// Gives a table another name within its schema, as [`Transaction::rename_table`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn rename_table_in(&self, schema: &str, name: &str, to: &str) -> Result<()> {
         self.change_definitions(|state| {
-            let table = self.lock_named(state, name)?;
-            self.lock_name(state, to)?;
-            self.check_free(state, to)?;
+            let table = self.lock_named(state, &QualifiedName::new(schema, name))?;
             let mut renamed = self.seen(state, &table);
             to.clone_into(&mut renamed.name);
             renamed.check()?;
+            self.lock_name(state, &renamed.qualified_name())?;
+            self.check_free(state, &renamed.qualified_name())?;
             self.make(state, Definition::RenameTable(table.0.id, renamed.name))
                 .map(drop)
         })
@@ -167,7 +196,7 @@ impl Transaction<'_> {
             with.check()?;
             if !column.nullable && column.default.is_none() {
                 return Err(StoreError::Schema(SchemaError::Default {
-                    table: with.name,
+                    table: with.shown_name(),
                     source: RowError::Null { column: column.name },
                 }));
             }
@@ -180,7 +209,8 @@ impl Transaction<'_> {
     /// which is returned, and those of before are of a table that was dropped. Snapshots of before read on through them.
     ///
     /// # Errors
-    /// [`StoreError::ColumnInIndex`]: indexes are not dropped with their columns. [`RowError::NoColumn`], [`StoreError::Schema`] for the last
+    /// [`StoreError::ColumnInIndex`], [`StoreError::ColumnInForeignKey`]: indexes and constraints are not dropped with their columns. Nothing is
+    /// known of the columns of checks. [`StoreError::PendingChecks`], [`RowError::NoColumn`], [`StoreError::Schema`] for the last
     /// column, [`StoreError::Dropped`], [`StoreError::MemoryFull`], locks that are not granted.
     pub fn drop_column(&self, table: &Table, column: &str) -> Result<Table> {
         self.change_columns(table, column, true, |columns, at| {
@@ -188,7 +218,7 @@ impl Transaction<'_> {
         })
     }
 
-    /// Gives a column another name.
+    /// Gives a column another name, in indexes and foreign keys too. The text of checks stays.
     ///
     /// # Errors
     /// [`RowError::NoColumn`], [`StoreError::Schema`], [`StoreError::Dropped`], locks that are not granted.
@@ -242,7 +272,8 @@ impl Transaction<'_> {
     pub fn create_index(&self, table: &Table, name: &str, unique: bool, columns: &[&str]) -> Result<()> {
         self.change_definitions(|state| {
             self.reach(state, table, Reach::Write)?;
-            let mut with = table.0.with_index(name, unique, columns)?;
+            let seen = self.seen(state, table);
+            let mut with = table.0.with_index(seen, name, unique, columns)?;
             let index = with.indexes.pop().expect("it was just added");
             self.make(state, Definition::CreateIndex(table.0.id, index))
                 .map(drop)
@@ -252,11 +283,11 @@ impl Transaction<'_> {
     /// Drops an index; the primary key's stays.
     ///
     /// # Errors
-    /// [`StoreError::NoIndex`], [`StoreError::PrimaryKey`], [`StoreError::Dropped`], locks that are not granted.
+    /// [`StoreError::NoIndex`], [`StoreError::PrimaryKey`], [`StoreError::Referenced`] if a foreign key needs it, [`StoreError::Dropped`], locks that are not granted.
     pub fn drop_index(&self, table: &Table, name: &str) -> Result<()> {
         if name == PRIMARY && table.primary_key().is_some() {
             return Err(StoreError::PrimaryKey {
-                table: table.name().to_owned(),
+                table: table.shown_name(),
             });
         }
         self.change_definitions(|state| {
@@ -266,7 +297,7 @@ impl Transaction<'_> {
         })
     }
 
-    fn change_definitions<R>(&self, change: impl FnOnce(&mut State) -> Result<R>) -> Result<R> {
+    pub(crate) fn change_definitions<R>(&self, change: impl FnOnce(&mut State) -> Result<R>) -> Result<R> {
         check_stack()?;
         self.go_on(change)
     }
@@ -311,15 +342,25 @@ impl Transaction<'_> {
         if columns == seen.columns {
             return Ok(self.handle(state, table));
         }
-        let mut with = TableDef { columns, ..seen };
         let id = table.0.id;
         if !rewrites {
+            let mut with = seen;
+            with.rename_columns(columns);
             with.indexes = (table.0.indexes())
                 .map(|(_, index)| index.definition(&with.columns))
                 .collect();
             with.check()?;
-            return self.make(state, Definition::Columns(id, with.columns));
+            return self.make_of_table(state, Definition::Columns(id, with.columns));
         }
+        if !state.pending.is_empty() && table.0.constraints.are_linked() {
+            // They know rows of the table that goes.
+            return Err(StoreError::PendingChecks {
+                table: table.shown_name(),
+            });
+        }
+        let old = &seen.columns;
+        table.check_columns_free(|at| !columns.iter().any(|column| column.name == old[at].name))?;
+        let with = TableDef { columns, ..seen };
         for index in &with.indexes {
             if let Some(column) = index
                 .columns
@@ -327,7 +368,7 @@ impl Transaction<'_> {
                 .find(|column| with.position(column).is_none())
             {
                 return Err(StoreError::ColumnInIndex {
-                    table: with.name,
+                    table: with.shown_name(),
                     column: column.clone(),
                     index: index.name.clone(),
                 });
@@ -335,7 +376,24 @@ impl Transaction<'_> {
         }
         with.check()?;
         let new = self.session.store.new_id();
-        self.make(state, Definition::Rewrite(id, new, with.columns))
+        self.make_of_table(state, Definition::Rewrite(id, new, with.columns))
+    }
+
+    fn create(&self, state: &mut State, definition: TableDef) -> Result<Table> {
+        let id = self.session.store.new_id();
+        self.make_of_table(state, Definition::CreateTable(id, definition))
+    }
+
+    fn make_of_table(&self, state: &mut State, definition: Definition) -> Result<Table> {
+        let table = self.make(state, definition)?;
+        Ok(table.expect("the definition is of a table"))
+    }
+
+    /// What there is, as the transaction sees it.
+    pub(crate) fn catalog(&self, state: &State) -> Catalog {
+        let mut catalog = self.session.store.catalog.read().clone();
+        state.definitions.apply(&mut catalog);
+        catalog
     }
 
     /// A table by number, as the transaction sees it.
@@ -346,47 +404,36 @@ impl Transaction<'_> {
         }
     }
 
-    fn find(&self, state: &State, name: &str) -> Result<Table> {
+    pub(crate) fn find(&self, state: &State, name: &QualifiedName) -> Result<Table> {
         match state.definitions.table(name) {
             Some(Some(table)) => Ok(table.clone()),
-            Some(None) => Err(self.session.store.no_table(name)),
-            None => self.session.store.table(name),
+            Some(None) => Err(self.session.store.catalog.read().no_table(name)),
+            None => self.session.store.catalog.read().table(name),
         }
     }
 
-    fn check_free(&self, state: &State, name: &str) -> Result<()> {
+    fn check_free(&self, state: &State, name: &QualifiedName) -> Result<()> {
         match self.find(state, name) {
             Err(_) => Ok(()),
             Ok(_) => Err(StoreError::Exists {
                 what: "a table",
-                name: name.to_owned(),
+                name: name.to_string(),
             }),
         }
     }
 
-    /// A table's definition as the transaction sees it, which has the table locked or knows nothing more of it than others.
-    fn seen(&self, state: &State, table: &Table) -> TableDef {
-        let within =
-            state.definitions.name_of(table).is_some() || state.tables.reach(table) == Some(Reach::Write);
-        TableDef {
-            name: self.name_of(state, table),
-            ..table.0.definition(within)
-        }
+    /// A table's definition as the transaction sees it.
+    pub(crate) fn seen(&self, state: &mut State, table: &Table) -> TableDef {
+        table.0.definition(self.definer(state))
     }
 
     /// A handle that shows what the transaction has defined.
     fn handle(&self, state: &mut State, table: &Table) -> Table {
-        let definer = self.definer(state);
-        table.seen_by(definer, state.definitions.name_of(table))
-    }
-
-    fn name_of(&self, state: &State, table: &Table) -> String {
-        let name = state.definitions.name_of(table);
-        name.unwrap_or(table.name()).to_owned()
+        table.seen_by(self.definer(state))
     }
 
     /// The table of a name, locked exclusively; nobody else makes, drops or renames one of the name.
-    fn lock_named(&self, state: &mut State, name: &str) -> Result<Table> {
+    fn lock_named(&self, state: &mut State, name: &QualifiedName) -> Result<Table> {
         self.lock_name(state, name)?;
         loop {
             let table = self.find(state, name)?;
@@ -400,14 +447,30 @@ impl Transaction<'_> {
     }
 
     /// Keeps others from making, dropping or renaming a table of this name.
-    fn lock_name(&self, state: &mut State, name: &str) -> Result<()> {
+    fn lock_name(&self, state: &mut State, name: &QualifiedName) -> Result<()> {
         let lock = self.session.store.name_lock(name);
         state.holder.table(&lock, TableMode::X)?;
         Ok(())
     }
 
+    /// The same for a table that is to come; nobody drops its schema.
+    fn lock_to_create(&self, state: &mut State, name: &QualifiedName) -> Result<()> {
+        if name.schema != PUBLIC {
+            self.lock_schema(state, &name.schema, TableMode::S)?;
+            self.catalog(state).check_schema(&name.schema)?;
+        }
+        self.lock_name(state, name)
+    }
+
+    /// Keeps others from making or dropping a schema; in mode `S`, from nothing else.
+    pub(crate) fn lock_schema(&self, state: &mut State, schema: &str, mode: TableMode) -> Result<()> {
+        let lock = self.session.store.name_lock(&QualifiedName::new(schema, ""));
+        state.holder.table(&lock, mode)?;
+        Ok(())
+    }
+
     /// What names the transaction on tables whose definitions it changes.
-    fn definer(&self, state: &mut State) -> Definer {
+    pub(crate) fn definer(&self, state: &mut State) -> Definer {
         let (locks, slot) = (&self.session.store.locks, state.holder.slot());
         state
             .definitions

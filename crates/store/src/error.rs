@@ -3,6 +3,7 @@
 use corun_exec::shared_csb::SharedCsbError;
 
 use crate::checkpoint::CheckpointError;
+use crate::foreign_key::ForeignKeyViolation;
 use crate::key::KeyError;
 use crate::lock::LockError;
 use crate::log::LogError;
@@ -28,6 +29,19 @@ pub enum StoreError {
         index: String,
         /// The values of its columns.
         key: String,
+    },
+    /// A foreign key refuses the operation.
+    #[error(transparent)]
+    ForeignKey(Box<ForeignKeyViolation>),
+    /// A table or an index that foreign keys of other tables need.
+    #[error("{what} cannot be {action}: {} needs it; drop that first", .by.join(", "))]
+    Referenced {
+        /// The table or the index.
+        what: String,
+        /// `dropped` or `truncated`.
+        action: &'static str,
+        /// The foreign keys.
+        by: Vec<String>,
     },
     /// A value that a column does not take.
     #[error(transparent)]
@@ -136,6 +150,30 @@ pub enum StoreError {
         /// Those there are.
         known: Vec<String>,
     },
+    /// No constraint of this name.
+    #[error("table {table:?} has no constraint {name:?}")]
+    NoConstraint {
+        /// The table.
+        table: String,
+        /// The name.
+        name: String,
+    },
+    /// No schema of this name.
+    #[error("there is no schema {name:?}; there are {}", .known.join(", "))]
+    NoSchema {
+        /// The name.
+        name: String,
+        /// Those there are.
+        known: Vec<String>,
+    },
+    /// A schema with tables or sequences, or the schema `public`, was to be dropped.
+    #[error("schema {name:?} cannot be dropped: {why}")]
+    SchemaInUse {
+        /// The schema.
+        name: String,
+        /// What is in it.
+        why: String,
+    },
     /// No index of this name.
     #[error("table {table:?} has no index {name:?}")]
     NoIndex {
@@ -158,10 +196,10 @@ pub enum StoreError {
         /// What about it.
         why: &'static str,
     },
-    /// A table, an index or a sequence of this name is there already.
+    /// A table, an index, a constraint, a sequence or a schema of this name is there already.
     #[error("there is {what} {name:?} already")]
     Exists {
-        /// `a table`, `an index` or `a sequence`.
+        /// `a table`, `an index`, `a constraint`, `a sequence` or `a schema`.
         what: &'static str,
         /// The name.
         name: String,
@@ -197,6 +235,28 @@ pub enum StoreError {
         column: String,
         /// The index.
         index: String,
+    },
+    /// A column cannot be dropped while it is in a foreign key.
+    #[error(
+        "column {column:?} of table {table:?} is in foreign key {constraint:?} of table {of:?}; drop that constraint first"
+    )]
+    ColumnInForeignKey {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// The foreign key.
+        constraint: String,
+        /// The table that has it.
+        of: String,
+    },
+    /// A table with foreign keys cannot be written again while checks of the transaction wait for its rows.
+    #[error(
+        "table {table:?} cannot be written again while checks of foreign keys wait; make them first (check_foreign_keys)"
+    )]
+    PendingChecks {
+        /// The table.
+        table: String,
     },
     /// The table was dropped after the handle was made, or emptied, or written again in other columns.
     #[error("table {table:?} was dropped, or emptied or written again as another; look it up by name")]

@@ -130,7 +130,7 @@ impl Follower {
         self.store.snapshot()
     }
 
-    /// A table by name.
+    /// A table of the schema `public` by name.
     ///
     /// # Errors
     /// [`StoreError::NoTable`].
@@ -138,7 +138,20 @@ impl Follower {
         self.store.table(name)
     }
 
-    /// All tables, by name.
+    /// A table by the name of its schema and its own.
+    ///
+    /// # Errors
+    /// [`StoreError::NoTable`].
+    pub fn table_in(&self, schema: &str, name: &str) -> Result<Table> {
+        self.store.table_in(schema, name)
+    }
+
+    /// The names of all schemas: `public`, then the others in order.
+    pub fn schemas(&self) -> Vec<String> {
+        self.store.schemas()
+    }
+
+    /// All tables, by schema and name.
     pub fn tables(&self) -> Vec<Table> {
         self.store.tables()
     }
@@ -293,7 +306,10 @@ impl Replay {
         let first = redo::records(block).next();
         match first {
             Some(Some(
-                record @ (Record::CreateSequence(..) | Record::DropSequence(_) | Record::AdvanceSequence(..)),
+                record @ (Record::CreateSequence(..)
+                | Record::DropSequence(_)
+                | Record::AdvanceSequence(..)
+                | Record::SetSequence(..)),
             )) => self.change_sequence(ts, record),
             // It put a row in and took it out again.
             None => self.store.inner.append_definition(block).map(drop),
@@ -344,6 +360,7 @@ impl Replay {
             }
             Record::DropSequence(id) => self.store.drop_sequence_of(id)?,
             Record::AdvanceSequence(id, upto) => self.store.advance_sequence(id, upto)?,
+            Record::SetSequence(id, base, given) => self.store.set_sequence_of(id, base, given)?,
             _ => false,
         };
         match known {
@@ -401,7 +418,7 @@ impl Transaction<'_> {
                 return Ok(false);
             }
             let after = after.map(|row| RowRef::new(layout, row));
-            self.change(state, &table.0, (rid, slot), before, after, None)?;
+            self.change(state, table, (rid, slot), before, after, None)?;
             Ok(true)
         })
     }

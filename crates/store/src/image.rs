@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! head:    number of tables { definition } { number of columns added { commit } } number of sequences { sequence }        the catalog
+//!          number of schemas { schema } { schema and constraints of a table } { schema of a sequence, number it counts from }
 //! whole:   { rid, row } ...                       all rows of a range
 //! delta:   range, a bit for each rid: it is a row │ { rid, row } ...    those that have changed
 //! ```
@@ -18,11 +19,11 @@ use parking_lot::Mutex;
 
 use crate::changed::{RANGE_ROWS, range_of, rows_of};
 use crate::checkpoint::{Busy, CheckpointMap, CheckpointWriter, ChunkName, Need, Role};
-use crate::codec::{Reader, put_bytes, put_number, put_table, read_table};
+use crate::codec::{Reader, put_bytes, put_number, put_table, put_text, read_table};
 use crate::counts::CheckpointDone;
 use crate::error::Result;
 use crate::row::{Layout, RowBuf, RowRef};
-use crate::schema::TableDef;
+use crate::schema::{TableDef, put_rest, read_rest};
 use crate::sequence::SequenceDef;
 use crate::slots::Rid;
 use crate::snapshot::Snapshot;
@@ -181,8 +182,19 @@ pub(crate) struct Head {
     /// The highest number of a table or a sequence so far.
     pub(crate) next_id: u32,
     pub(crate) tables: Vec<HeadTable>,
-    /// Number, definition, and the places that may have been given out.
-    pub(crate) sequences: Vec<(u32, SequenceDef, u64)>,
+    pub(crate) sequences: Vec<HeadSequence>,
+    /// All but `public`.
+    pub(crate) schemas: Vec<String>,
+}
+
+/// A sequence of the catalog.
+pub(crate) struct HeadSequence {
+    pub(crate) id: u32,
+    pub(crate) definition: SequenceDef,
+    /// The number of its first place.
+    pub(crate) base: i64,
+    /// The places that may have been given out.
+    pub(crate) logged: u64,
 }
 
 /// A table of the catalog.
@@ -211,6 +223,16 @@ fn put_head(head: &mut Vec<u8>, catalog: &Catalog) {
         // All that commits up to the snapshot say, and perhaps more.
         put_number(head, sequence.logged());
     }
+    put_number(head, catalog.schemas.len() as u64);
+    catalog.schemas.iter().for_each(|name| put_text(head, name));
+    for table in catalog.tables.values() {
+        put_rest(head, &table.definition());
+    }
+    for sequence in catalog.sequences.values() {
+        put_text(head, &sequence.definition.schema);
+        // It changes with definitions only, which wait.
+        put_number(head, sequence.base().cast_unsigned());
+    }
 }
 
 /// Reads the catalog of a checkpoint.
@@ -232,17 +254,37 @@ pub(crate) fn read_head(head: &[u8]) -> Option<Head> {
             additions,
         })
     };
-    let tables = tables.into_iter().map(&mut table).collect::<Option<_>>()?;
-    let sequence =
-        |reader: &mut Reader<'_>| Some((reader.number32()?, SequenceDef::read(reader)?, reader.number()?));
-    let sequences = match has_more {
+    let mut tables: Vec<HeadTable> = tables.into_iter().map(&mut table).collect::<Option<_>>()?;
+    let sequence = |reader: &mut Reader<'_>| {
+        let (id, definition) = (reader.number32()?, SequenceDef::read(reader)?);
+        Some(HeadSequence {
+            id,
+            base: definition.start,
+            definition,
+            logged: reader.number()?,
+        })
+    };
+    let mut sequences = match has_more {
         true => reader.list(sequence)?,
         false => Vec::new(),
     };
+    // Before the fourth format there were no constraints, and one schema.
+    let mut schemas = Vec::new();
+    if !reader.is_empty() {
+        schemas = reader.list(Reader::text)?;
+        for table in &mut tables {
+            table.definition = read_rest(&mut reader, table.definition.clone())?;
+        }
+        for sequence in &mut sequences {
+            sequence.definition.schema = reader.text()?;
+            sequence.base = reader.number()?.cast_signed();
+        }
+    }
     reader.is_empty().then_some(Head {
         next_id,
         tables,
         sequences,
+        schemas,
     })
 }
 

@@ -318,7 +318,7 @@ pub struct Index {
 
 impl std::fmt::Debug for Index {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Index({}.{})", self.table.name(), self.inner.name)
+        write!(f, "Index({}.{})", self.table.0.name(), self.inner.name)
     }
 }
 

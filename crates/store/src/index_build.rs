@@ -33,7 +33,7 @@ use crate::row::RowRef;
 use crate::session::{Session, State};
 use crate::slots::Rid;
 use crate::store::Store;
-use crate::table::Table;
+use crate::table::{Definer, Table};
 use crate::transaction::{Direction, Lock, Transaction};
 
 /// Rows that are locked at a time, at most. Unmeasured.
@@ -82,19 +82,20 @@ impl Store {
         let mut session = self.session_here()?;
         let locked = session.begin()?;
         locked.lock_table(table, Lock::Exclusive)?;
-        let with = table.0.with_index(name, unique, columns)?;
+        let seen = table.0.definition(Definer::NONE);
+        let with = table.0.with_index(seen, name, unique, columns)?;
         let index = with.indexes.last().expect("it was just added");
         let positions = with.positions(index)?;
         let made = IndexInner::new(
             table.0.id,
-            &with.name,
+            table.0.name(),
             index,
             &with.columns,
             positions,
             Made::Beside,
             |_| None,
         )
-        .map_err(|source| StoreError::tree(table.name(), name, source))?;
+        .map_err(|source| StoreError::tree(table.0.name(), name, source))?;
         Ok(table.0.add_index(made).expect("there was room"))
     }
 
@@ -175,7 +176,7 @@ impl Building<'_> {
                     let key = self.index.layout.of_row(row);
                     let inserted = self.index.tree.insert(&key, rid);
                     inserted
-                        .map_err(|source| StoreError::tree(self.table.name(), &self.index.name, source))?;
+                        .map_err(|source| StoreError::tree(self.table.0.name(), &self.index.name, source))?;
                 }
             }
             at.set(rid.0 + 1);

@@ -57,9 +57,9 @@ pub struct Options {
     pub transaction_bytes_max: usize,
     /// Transactions, that is sessions, at a time; not 0.
     pub sessions_max: u32,
-    /// Locks of all transactions.
+    /// Locks of all transactions; 0: no limit.
     pub locks_max: u64,
-    /// Locks of one transaction.
+    /// Locks of one transaction: rows, tables and ranges of keys; 0: no limit.
     pub locks_per_transaction_max: u32,
     /// Longest wait for a lock.
     pub lock_timeout: Duration,

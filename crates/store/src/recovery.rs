@@ -11,7 +11,7 @@
 
 mod replay;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ use crate::options::Options;
 use crate::redo::{self, Record};
 use crate::rewrite::convert;
 use crate::row::Layout;
-use crate::schema::{ColumnDef, IndexDef, TableDef};
+use crate::schema::{ColumnDef, ForeignKeyDef, IndexDef, QualifiedName, TableDef};
 use crate::sequence::{SequenceDef, SequenceInner};
 use crate::slots::Rid;
 use crate::storage::Storage;
@@ -58,10 +58,20 @@ struct Reading<'a> {
     memory: &'a Arc<Memory>,
     place: String,
     tables: HashMap<u32, (TableDef, TableInner)>,
-    /// With the places that may have been given out.
-    sequences: HashMap<u32, (SequenceDef, AtomicU64)>,
+    sequences: HashMap<u32, ReadSequence>,
+    /// All but `public`.
+    schemas: BTreeSet<String>,
     next_id: u32,
     recovered: Recovered,
+}
+
+/// A sequence while the log is being read.
+struct ReadSequence {
+    definition: SequenceDef,
+    /// The number of its first place.
+    base: i64,
+    /// The places that may have been given out.
+    logged: AtomicU64,
 }
 
 /// Reads a store: what it has, and where its log goes on.
@@ -111,6 +121,7 @@ impl<'a> Reading<'a> {
             place: storage.place(),
             tables: HashMap::new(),
             sequences: HashMap::new(),
+            schemas: BTreeSet::new(),
             next_id: 0,
             recovered: Recovered::default(),
         }
@@ -165,9 +176,15 @@ impl<'a> Reading<'a> {
         for table in head.tables {
             self.add_table(table.id, table.definition, &table.additions);
         }
-        for (id, definition, logged) in head.sequences {
-            self.sequences.insert(id, (definition, AtomicU64::new(logged)));
+        for sequence in head.sequences {
+            let read = ReadSequence {
+                definition: sequence.definition,
+                base: sequence.base,
+                logged: AtomicU64::new(sequence.logged),
+            };
+            self.sequences.insert(sequence.id, read);
         }
+        self.schemas = head.schemas.into_iter().collect();
         self.next_id = self.next_id.max(head.next_id);
         let parts = reader.parts();
         let (done, rows) = (AtomicUsize::new(0), AtomicU64::new(0));
@@ -292,10 +309,22 @@ impl<'a> Reading<'a> {
         let definition = match record {
             Record::CreateSequence(id, definition) => {
                 self.next_id = self.next_id.max(id);
-                self.sequences.insert(id, (definition, AtomicU64::new(0)));
+                let read = ReadSequence {
+                    base: definition.start,
+                    definition,
+                    logged: AtomicU64::new(0),
+                };
+                self.sequences.insert(id, read);
                 return Ok(true);
             }
             Record::DropSequence(id) => return Ok(self.sequences.remove(&id).is_some()),
+            Record::SetSequence(id, base, places) => {
+                let sequence = self.sequences.get_mut(&id);
+                return Ok(sequence.is_some_and(|sequence| {
+                    (sequence.base, sequence.logged) = (base, AtomicU64::new(places));
+                    true
+                }));
+            }
             Record::Define(definition) => definition,
             _ => return Ok(false),
         };
@@ -328,19 +357,21 @@ impl<'a> Reading<'a> {
                 }
                 sound
             }),
-            Definition::RenameTable(id, name) => self.redefine(id, |definition, table| {
-                table.rename(&name);
-                definition.name = name;
+            Definition::RenameTable(id, name) => self.rename_table(id, name),
+            Definition::Columns(id, columns) => self.rename_columns(ts, id, columns),
+            Definition::AddForeignKey(id, key) => self.redefine(id, |definition, _| {
+                definition.foreign_keys.push(key);
                 true
             }),
-            Definition::Columns(id, columns) => self.redefine(id, |definition, table| {
-                let sound = rename_columns(definition, columns);
-                if sound {
-                    table.layouts.change(definition.columns.clone());
-                    table.layouts.show(ts);
-                }
-                sound
+            Definition::AddCheck(id, check) => self.redefine(id, |definition, _| {
+                definition.checks.push(check);
+                true
             }),
+            Definition::DropConstraint(id, name) => {
+                self.redefine(id, |definition, _| definition.remove_constraint(&name))
+            }
+            Definition::CreateSchema(name) => self.schemas.insert(name),
+            Definition::DropSchema(name) => self.schemas.remove(&name),
         })
     }
 
@@ -350,6 +381,46 @@ impl<'a> Reading<'a> {
         table.is_some_and(|(definition, table)| {
             table.layouts.has_room() && change(definition, table) && definition.check().is_ok()
         })
+    }
+
+    /// Gives a table another name, in foreign keys too. False if it cannot have it.
+    fn rename_table(&mut self, id: u32, name: String) -> bool {
+        let Some(from) = self
+            .tables
+            .get(&id)
+            .map(|(definition, _)| definition.qualified_name())
+        else {
+            return false;
+        };
+        for (definition, _) in self.tables.values_mut() {
+            definition.rename_parent(&from, &name);
+        }
+        self.redefine(id, |definition, table| {
+            definition.name = name;
+            table.rename(definition.qualified_name());
+            true
+        })
+    }
+
+    /// Gives columns other names and defaults, in foreign keys of other tables too. False if they are no such columns.
+    fn rename_columns(&mut self, ts: Ts, id: u32, columns: Vec<ColumnDef>) -> bool {
+        let mut renamed: Option<(QualifiedName, Vec<ColumnDef>)> = None;
+        let new = columns.clone();
+        let sound = self.redefine(id, |definition, table| {
+            let sound = are_alike(&definition.columns, &columns);
+            if sound {
+                renamed = Some((definition.qualified_name(), definition.columns.clone()));
+                definition.rename_columns(columns.clone());
+                table.layouts.change(columns);
+                table.layouts.show(ts);
+            }
+            sound
+        });
+        if let Some((parent, old)) = renamed {
+            let others = self.tables.iter_mut().filter(|(other, _)| **other != id);
+            others.for_each(|(_, (definition, _))| definition.rename_referenced(&parent, &old, &new));
+        }
+        sound
     }
 
     /// Takes a table away with its rows.
@@ -395,13 +466,20 @@ impl<'a> Reading<'a> {
         let tables = std::mem::take(&mut self.tables);
         let mut catalog = Catalog {
             next_id: self.next_id,
+            schemas: std::mem::take(&mut self.schemas),
             ..Catalog::default()
         };
-        for (id, (definition, logged)) in std::mem::take(&mut self.sequences) {
-            let name = definition.name.clone();
-            let sequence = SequenceInner::new(id, definition, logged.into_inner());
+        for (id, sequence) in std::mem::take(&mut self.sequences) {
+            let name = sequence.definition.qualified_name();
+            let sequence = SequenceInner::new(
+                id,
+                sequence.definition,
+                sequence.base,
+                sequence.logged.into_inner(),
+            );
             catalog.sequences.insert(name, Arc::new(sequence));
         }
+        let mut foreign_keys: Vec<(Table, Vec<ForeignKeyDef>)> = Vec::new();
         let mut jobs: Vec<(Table, IndexDef)> = Vec::new();
         for (definition, table) in tables.into_values() {
             let table = Table::new(Arc::new(table));
@@ -411,7 +489,11 @@ impl<'a> Reading<'a> {
                     .iter()
                     .map(|index| (table.clone(), index.clone())),
             );
-            catalog.tables.insert(definition.name, table);
+            let checks = definition.checks.clone();
+            table.0.constraints.change(|links| links.checks = checks);
+            table.0.constraints.show_checks();
+            catalog.tables.insert(definition.qualified_name(), table.clone());
+            foreign_keys.push((table, definition.foreign_keys));
         }
         let threads = self.options.threads();
         let tables: Vec<&Table> = catalog.tables.values().collect();
@@ -441,6 +523,10 @@ impl<'a> Reading<'a> {
         for (table, index) in loaded {
             table.0.add_index(index);
         }
+        for (table, keys) in foreign_keys {
+            let linked = catalog.link(&table, &keys);
+            linked.map_err(|error| self.damaged(format!("a foreign key cannot be: {error}")))?;
+        }
         Ok(catalog)
     }
 }
@@ -454,20 +540,11 @@ fn add_column(table: &TableInner, column: ColumnDef, ts: Ts) {
     table.layouts.show(ts);
 }
 
-/// Gives columns other names and defaults, and the indexes the names. False if they are no such columns.
-fn rename_columns(definition: &mut TableDef, columns: Vec<ColumnDef>) -> bool {
+/// Whether columns are the same but for names and defaults.
+fn are_alike(old: &[ColumnDef], new: &[ColumnDef]) -> bool {
     let alike =
         |(old, new): (&ColumnDef, &ColumnDef)| old.data_type == new.data_type && old.nullable == new.nullable;
-    if columns.len() != definition.columns.len() || !definition.columns.iter().zip(&columns).all(alike) {
-        return false;
-    }
-    let old = std::mem::replace(&mut definition.columns, columns);
-    for name in definition.indexes.iter_mut().flat_map(|index| &mut index.columns) {
-        if let Some(at) = old.iter().position(|column| column.name == *name) {
-            name.clone_from(&definition.columns[at].name);
-        }
-    }
-    true
+    old.len() == new.len() && old.iter().zip(new).all(alike)
 }
 
 fn remove_index(definition: &mut TableDef, name: &str) -> bool {
@@ -480,14 +557,14 @@ fn load_index(table: &Table, index: &IndexDef, since: Ts) -> Result<IndexInner> 
     let positions = table.definition().positions(index)?;
     IndexInner::new(
         table.0.id,
-        table.name(),
+        table.0.name(),
         index,
         table.layout().definitions(),
         positions,
         Made::By(since),
         |layout| Some(entries(table, layout, 0..table.rid_end())),
     )
-    .map_err(|source| StoreError::tree(table.name(), &index.name, source))
+    .map_err(|source| StoreError::tree(table.0.name(), &index.name, source))
 }
 
 /// The entries of an index over the newest rows of a table that nobody changes now.
@@ -535,7 +612,7 @@ pub(crate) fn duplicate(table: &Table, index: &IndexInner, rid: Rid) -> StoreErr
         values.collect::<Vec<_>>().join(", ")
     });
     StoreError::Duplicate {
-        table: table.name().to_owned(),
+        table: table.shown_name(),
         index: index.name.clone(),
         key: values.unwrap_or_default(),
     }

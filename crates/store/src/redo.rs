@@ -4,17 +4,18 @@
 //! insert   1 table rid row           replace  2 table rid row
 //! patch    3 table rid count { bytes unchanged before, bytes changed } ...
 //! delete   4 table rid               sequence 13 id places that may have been given out
-//! 11, 12: sequence made, sequence dropped         5 to 10, 32 to 34: [`Definition`]
-//! 35: rows and definitions follow, in any order; only at a block's beginning
+//! 11, 12, 38, 39: sequence made, dropped, set, made in a schema         5 to 10, 32 to 37, 40 to 42: [`Definition`]
+//! 43: rows and definitions follow, in any order; only at a block's beginning
 //! ```
 //!
 //! One record for each row a transaction changed, however often it did: the difference between the row before it and after
 //! it. Of a transaction that also changes definitions, one for each change, in their order: so that whoever replays it meets each row in the
 //! columns in which it was written. There is nothing to undo in a log of committed transactions only.
 
-use crate::codec::{Reader, put_bytes, put_number};
+use crate::codec::{Reader, put_bytes, put_number, put_text};
 use crate::definition::Definition;
 use crate::row::RowRef;
+use crate::schema::PUBLIC;
 use crate::sequence::SequenceDef;
 use crate::slots::Rid;
 
@@ -43,6 +44,8 @@ pub(crate) enum Record<'a> {
     DropSequence(u32),
     /// Its places below may have been given out. No definition: it may come in any order with changes of rows.
     AdvanceSequence(u32, u64),
+    /// It counts from this number anew, and so many of its places have been given out.
+    SetSequence(u32, i64, u64),
 }
 
 const INSERT: u8 = 1;
@@ -54,7 +57,9 @@ const DEFINITIONS: u8 = 5;
 const CREATE_SEQUENCE: u8 = 11;
 const DROP_SEQUENCE: u8 = 12;
 const ADVANCE_SEQUENCE: u8 = 13;
-const MIXED: u8 = 35;
+const SET_SEQUENCE: u8 = 38;
+const CREATE_SEQUENCE_IN: u8 = 39;
+const MIXED: u8 = 43;
 
 /// Whether a block changes definitions, and perhaps rows besides.
 pub(crate) fn defines(block: &[u8]) -> bool {
@@ -207,17 +212,37 @@ pub(crate) fn definition(definition: &Definition) -> Vec<u8> {
     bytes
 }
 
-pub(crate) fn create_sequence(id: u32, sequence: &SequenceDef) -> Vec<u8> {
-    let mut bytes = vec![CREATE_SEQUENCE];
+fn of_sequence(code: u8, id: u32) -> Vec<u8> {
+    let mut bytes = vec![code];
     put_number(&mut bytes, u64::from(id));
+    bytes
+}
+
+pub(crate) fn create_sequence(id: u32, sequence: &SequenceDef) -> Vec<u8> {
+    let in_public = sequence.schema == PUBLIC;
+    let code = if in_public {
+        CREATE_SEQUENCE
+    } else {
+        CREATE_SEQUENCE_IN
+    };
+    let mut bytes = of_sequence(code, id);
+    if !in_public {
+        put_text(&mut bytes, &sequence.schema);
+    }
     sequence.put(&mut bytes);
     bytes
 }
 
-pub(crate) fn drop_sequence(id: u32) -> Vec<u8> {
-    let mut bytes = vec![DROP_SEQUENCE];
-    put_number(&mut bytes, u64::from(id));
+/// A block of its own.
+pub(crate) fn set_sequence(id: u32, base: i64, places: u64) -> Vec<u8> {
+    let mut bytes = of_sequence(SET_SEQUENCE, id);
+    put_number(&mut bytes, base.cast_unsigned());
+    put_number(&mut bytes, places);
     bytes
+}
+
+pub(crate) fn drop_sequence(id: u32) -> Vec<u8> {
+    of_sequence(DROP_SEQUENCE, id)
 }
 
 /// A block of its own.
@@ -254,6 +279,14 @@ fn record<'a>(reader: &mut Reader<'a>) -> Option<Record<'a>> {
         CREATE_SEQUENCE => Record::CreateSequence(reader.number32()?, SequenceDef::read(reader)?),
         DROP_SEQUENCE => Record::DropSequence(reader.number32()?),
         ADVANCE_SEQUENCE => Record::AdvanceSequence(reader.number32()?, reader.number()?),
+        SET_SEQUENCE => {
+            let (id, base) = (reader.number32()?, reader.number()?.cast_signed());
+            Record::SetSequence(id, base, reader.number()?)
+        }
+        CREATE_SEQUENCE_IN => {
+            let (id, schema) = (reader.number32()?, reader.text()?);
+            Record::CreateSequence(id, SequenceDef::read(reader)?.in_schema(&schema))
+        }
         INSERT | REPLACE | PATCH | DELETE => {
             let (table, rid) = (reader.number32()?, Rid(reader.number32()?));
             match code {

@@ -1,13 +1,20 @@
 //! [`TableDef`]: what a table is made of, as a user writes it down.
 //!
 //! Order of calls: [`TableDef::new`], a call for each column in order, [`TableDef::primary_key`], any number of
-//! [`TableDef::unique`] and [`TableDef::index`]. It is checked when the table is made.
+//! [`TableDef::unique`], [`TableDef::index`] and [`TableDef::foreign_key`]. It is checked when the table is made.
 //!
 //! What it is not: the layout of rows, which [`crate::row`] derives.
 
+mod constraints;
 mod error;
+mod name;
+mod rename;
 
+pub use constraints::{CHECK_BYTES_MAX, CONSTRAINTS_MAX, CheckDef, ForeignKeyDef, ReferentialAction};
+pub(crate) use constraints::{put_check, put_foreign_key, put_rest, read_check, read_foreign_key, read_rest};
 pub use error::SchemaError;
+pub use name::PUBLIC;
+pub(crate) use name::QualifiedName;
 
 use crate::constant::Constant;
 use crate::row::{Layout, RowBuf, RowError};
@@ -105,22 +112,50 @@ pub struct IndexDef {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableDef {
-    /// Its name.
+    /// Its schema's name: [`PUBLIC`] unless said otherwise.
+    pub schema: String,
+    /// Its name, unique among the tables of its schema.
     pub name: String,
     /// Columns, in order.
     pub columns: Vec<ColumnDef>,
     /// Indexes; the first is the primary key's, if there is one.
     pub indexes: Vec<IndexDef>,
+    /// Which of its columns refer to rows of other tables.
+    pub foreign_keys: Vec<ForeignKeyDef>,
+    /// Conditions that its rows fulfil; the store does not evaluate them.
+    pub checks: Vec<CheckDef>,
 }
 
 impl TableDef {
-    /// A table without columns.
+    /// A table without columns, in the schema `public`.
     pub fn new(name: &str) -> Self {
         TableDef {
+            schema: PUBLIC.to_owned(),
             name: name.to_owned(),
             columns: Vec::new(),
             indexes: Vec::new(),
+            foreign_keys: Vec::new(),
+            checks: Vec::new(),
         }
+    }
+
+    /// In this schema, which is there when the table is made ([`Store::create_schema`](crate::Store::create_schema)).
+    #[must_use]
+    pub fn in_schema(self, schema: &str) -> Self {
+        TableDef {
+            schema: schema.to_owned(),
+            ..self
+        }
+    }
+
+    /// Its name with its schema's.
+    pub(crate) fn qualified_name(&self) -> QualifiedName {
+        QualifiedName::new(&self.schema, &self.name)
+    }
+
+    /// Its name as errors have it: `sales.t`, and `t` in the schema `public`.
+    pub(crate) fn shown_name(&self) -> String {
+        self.qualified_name().to_string()
     }
 
     /// Adds a column whose fields are never NULL.
@@ -182,7 +217,7 @@ impl TableDef {
     pub(crate) fn positions(&self, index: &IndexDef) -> Result<Vec<usize>, SchemaError> {
         let position = |column: &String| {
             self.position(column).ok_or_else(|| SchemaError::NoColumn {
-                table: self.name.clone(),
+                table: self.shown_name(),
                 index: index.name.clone(),
                 column: column.clone(),
             })
@@ -190,8 +225,8 @@ impl TableDef {
         index.columns.iter().map(position).collect()
     }
 
-    /// What a table of this definition has otherwise than `wanted`: the first difference in columns, then in indexes, whose order does
-    /// not matter.
+    /// What a table of this definition has otherwise than `wanted`: the first difference in columns, then in indexes and constraints, whose
+    /// order does not matter.
     pub(crate) fn difference(&self, wanted: &TableDef) -> Option<String> {
         for (at, column) in wanted.columns.iter().enumerate() {
             let ColumnDef {
@@ -255,7 +290,8 @@ impl TableDef {
             .indexes
             .iter()
             .find(|found| index(wanted, &found.name).is_none());
-        more.map(|more| format!("it has another index {:?}", more.name))
+        let more = more.map(|more| format!("it has another index {:?}", more.name));
+        more.or_else(|| self.constraints_difference(wanted))
     }
 
     /// Whether a table can be made of it.
@@ -263,7 +299,7 @@ impl TableDef {
     /// # Errors
     /// The first thing that speaks against it.
     pub fn check(&self) -> Result<(), SchemaError> {
-        let table = || self.name.clone();
+        let table = || self.shown_name();
         let named = |name: &String| {
             if name.is_empty() || name.len() > 255 {
                 Err(SchemaError::Name {
@@ -286,6 +322,7 @@ impl TableDef {
                 })
             }
         };
+        named(&self.schema)?;
         named(&self.name)?;
         count("columns", self.columns.len(), COLUMNS_MAX)?;
         for (position, column) in self.columns.iter().enumerate() {
@@ -351,7 +388,7 @@ impl TableDef {
             count("columns of an index", index.columns.len(), COLUMNS_MAX)?;
             self.positions(index)?;
         }
-        Ok(())
+        self.check_constraints()
     }
 }
 

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Before the first number of a block is given out, the log has on disk that the whole block may have been (PostgreSQL does so, too). A
-//! record counts from the sequence's beginning and never goes back, so that its order among other commits does not matter.
+//! record counts from the sequence's beginning and never goes back, so that its order among other commits does not matter. Only
+//! [`Sequence::set`] begins anew: its record is read alone, as that of a definition.
 //!
 //! What it is not: without gaps. Numbers of transactions that were aborted, and the rest of a block when the store is opened again, are lost.
 
@@ -18,14 +19,18 @@ use parking_lot::Mutex;
 
 use crate::codec::{Reader, put_number, put_text};
 use crate::error::{Result, StoreError};
+use crate::lock::TableMode;
 use crate::park;
 use crate::redo;
+use crate::schema::{PUBLIC, QualifiedName};
 use crate::store::{Store, StoreInner};
 
 /// What a sequence is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SequenceDef {
-    /// Its name, unique among the sequences of its store.
+    /// Its schema's name: [`PUBLIC`] unless said otherwise.
+    pub schema: String,
+    /// Its name, unique among the sequences of its schema.
     pub name: String,
     /// The first number.
     pub start: i64,
@@ -39,6 +44,7 @@ impl SequenceDef {
     /// Of numbers from 1, in blocks of 32.
     pub fn new(name: &str) -> Self {
         SequenceDef {
+            schema: PUBLIC.to_owned(),
             name: name.to_owned(),
             start: 1,
             increment: 1,
@@ -46,9 +52,22 @@ impl SequenceDef {
         }
     }
 
+    /// In this schema, which is there when the sequence is made.
+    #[must_use]
+    pub fn in_schema(self, schema: &str) -> Self {
+        SequenceDef {
+            schema: schema.to_owned(),
+            ..self
+        }
+    }
+
+    pub(crate) fn qualified_name(&self) -> QualifiedName {
+        QualifiedName::new(&self.schema, &self.name)
+    }
+
     fn refused(&self, why: &'static str) -> StoreError {
         StoreError::Sequence {
-            name: self.name.clone(),
+            name: self.qualified_name().to_string(),
             why,
         }
     }
@@ -65,6 +84,7 @@ impl SequenceDef {
         Err(self.refused(why))
     }
 
+    /// Without its schema.
     pub(crate) fn put(&self, bytes: &mut Vec<u8>) {
         put_text(bytes, &self.name);
         put_number(bytes, self.start.cast_unsigned());
@@ -75,6 +95,7 @@ impl SequenceDef {
     /// One that cannot be is none.
     pub(crate) fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let definition = SequenceDef {
+            schema: PUBLIC.to_owned(),
             name: reader.text()?,
             start: reader.number()?.cast_signed(),
             increment: reader.number()?.cast_signed(),
@@ -87,6 +108,8 @@ impl SequenceDef {
 /// Numbers by their place: the first has place 0.
 #[derive(Debug)]
 struct Places {
+    /// The number of place 0.
+    base: i64,
     /// The next that is given out.
     next: u64,
     /// Those below may be: the log has that on disk.
@@ -107,13 +130,14 @@ pub(crate) struct SequenceInner {
 }
 
 impl SequenceInner {
-    /// One whose places below `logged` may have been given out.
-    pub(crate) fn new(id: u32, definition: SequenceDef, logged: u64) -> Self {
+    /// One whose first place is `base`, and whose places below `logged` may have been given out.
+    pub(crate) fn new(id: u32, definition: SequenceDef, base: i64, logged: u64) -> Self {
         SequenceInner {
             id,
             definition,
             logged: AtomicU64::new(logged),
             places: Mutex::new(Places {
+                base,
                 next: logged,
                 ready: logged,
             }),
@@ -134,20 +158,23 @@ impl SequenceInner {
         }
     }
 
-    /// The number of a place.
-    fn number(&self, place: u64) -> Result<i64> {
-        let SequenceDef { start, increment, .. } = self.definition;
-        let number = i128::from(start) + i128::from(increment) * i128::from(place);
-        i64::try_from(number).map_err(|_| {
-            self.definition
-                .refused("it has reached the end of the 64-bit integers")
-        })
+    /// The number of its first place. It changes with definitions.
+    pub(crate) fn base(&self) -> i64 {
+        self.places.lock().base
+    }
+
+    /// The number of a place, which may be beyond those that can be given out.
+    fn number(&self, base: i64, place: u64) -> i128 {
+        i128::from(base) + i128::from(self.definition.increment) * i128::from(place)
     }
 
     /// The next number that is ready; none if the log must have more first.
     fn ready(&self) -> Result<Option<i64>> {
         let mut places = self.places.lock();
-        let number = self.number(places.next)?;
+        let number = i64::try_from(self.number(places.base, places.next)).map_err(|_| {
+            self.definition
+                .refused("it has reached the end of the 64-bit integers")
+        })?;
         if places.next == places.ready {
             return Ok(None);
         }
@@ -169,8 +196,25 @@ impl SequenceInner {
         let next = self.logged();
         let ready = next.saturating_add(u64::from(self.definition.cache));
         self.log(store, ready)?;
-        *self.places.lock() = Places { next, ready };
+        let mut places = self.places.lock();
+        (places.next, places.ready) = (next, ready);
         Ok(())
+    }
+
+    /// Begins anew: place 0 has the number `base`, and so many places have been given out. The caller holds `logging`, or is alone.
+    fn log_base(&self, store: &StoreInner, base: i64, given: u64) -> Result<()> {
+        let park = park::current();
+        let block = redo::set_sequence(self.id, base, given);
+        let ts = store.log.append(&block, &park, |_| {
+            let mut places = self.places.lock();
+            self.logged.store(given, Ordering::Release);
+            *places = Places {
+                base,
+                next: given,
+                ready: given,
+            };
+        })?;
+        Ok(store.log.wait_durable(ts, &park)?)
     }
 
     /// Writes to the log that places below `upto` may have been given out, and waits until the disk has it.
@@ -198,7 +242,7 @@ impl std::fmt::Debug for Sequence {
 }
 
 impl Sequence {
-    /// Its name.
+    /// Its name, without its schema's.
     pub fn name(&self) -> &str {
         &self.inner.definition.name
     }
@@ -222,6 +266,42 @@ impl Sequence {
             teams::blocking(|| self.inner.prepare(&self.store))?;
         }
     }
+
+    /// Sets it, as PostgreSQL's `setval`: with `called` the next number is the one behind `value`, else `value` itself. It belongs to no
+    /// transaction, and is durable when this returns. Waits for definitions and for a checkpoint that is being written.
+    ///
+    /// ```
+    /// # use corun_store::{Options, SequenceDef, Store};
+    /// # let store = Store::in_memory(Options::default())?;
+    /// let sequence = store.create_sequence(SequenceDef { increment: 10, ..SequenceDef::new("s") })?;
+    /// assert_eq!(sequence.last(), (1, false));
+    /// sequence.set(7, true)?;
+    /// assert_eq!((sequence.next_value()?, sequence.last()), (17, (17, true)));
+    /// sequence.set(7, false)?;
+    /// assert_eq!(sequence.next_value()?, 7);
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::Sequence`] if it was dropped; errors of the log.
+    pub fn set(&self, value: i64, called: bool) -> Result<()> {
+        teams::blocking(|| {
+            let _defining = self.store.defining.lock();
+            let _logging = self.inner.logging.lock();
+            self.inner.check()?;
+            self.inner.log_base(&self.store, value, u64::from(called))
+        })
+    }
+
+    /// The number given out last, and true; before the first, that one, and false: PostgreSQL's `last_value` and `is_called`, with which
+    /// [`Sequence::set`] leaves it as it is. After it was opened again it is the last that may have been given out.
+    pub fn last(&self) -> (i64, bool) {
+        let places = self.inner.places.lock();
+        let number = self.inner.number(places.base, places.next.saturating_sub(1));
+        // Of a block that is cut by the end of the integers not all can be given out.
+        let number = number.clamp(i64::MIN.into(), i64::MAX.into());
+        (number as i64, places.next > 0)
+    }
 }
 
 impl Store {
@@ -238,15 +318,26 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`StoreError::Sequence`] for a definition that cannot be, [`StoreError::Exists`], errors of the log.
+    /// [`StoreError::Sequence`] for a definition that cannot be, [`StoreError::Exists`], [`StoreError::NoSchema`], errors of the log.
     pub fn create_sequence(&self, definition: SequenceDef) -> Result<Sequence> {
         teams::blocking(|| {
             definition.check()?;
             self.inner.check_open()?;
-            let _defining = self.inner.defining.lock();
-            let id = self.inner.new_id();
-            self.create_sequence_as(id, definition)
+            if definition.schema == PUBLIC {
+                return self.create_new_sequence(definition);
+            }
+            let mut session = self.session_here()?;
+            let locked = session.begin()?;
+            // Nobody drops it meanwhile.
+            locked.go_on(|state| locked.lock_schema(state, &definition.schema, TableMode::S))?;
+            self.create_new_sequence(definition)
         })
+    }
+
+    fn create_new_sequence(&self, definition: SequenceDef) -> Result<Sequence> {
+        let _defining = self.inner.defining.lock();
+        let id = self.inner.new_id();
+        self.create_sequence_as(id, definition)
     }
 
     /// The same under a number that no table and no sequence has. The caller holds `defining`, or is alone.
@@ -254,17 +345,19 @@ impl Store {
         let inner = &self.inner;
         {
             let mut catalog = inner.catalog.write();
-            if catalog.sequences.contains_key(&definition.name) {
+            let name = definition.qualified_name();
+            catalog.check_schema(&name.schema)?;
+            if catalog.sequences.contains_key(&name) {
                 return Err(StoreError::Exists {
                     what: "a sequence",
-                    name: definition.name,
+                    name: name.to_string(),
                 });
             }
             catalog.next_id = catalog.next_id.max(id);
         }
         inner.append_definition(&redo::create_sequence(id, &definition))?;
-        let name = definition.name.clone();
-        let sequence = Arc::new(SequenceInner::new(id, definition, 0));
+        let (name, base) = (definition.qualified_name(), definition.start);
+        let sequence = Arc::new(SequenceInner::new(id, definition, base, 0));
         inner
             .catalog
             .write()
@@ -274,40 +367,58 @@ impl Store {
         Ok(self.handle(sequence))
     }
 
-    /// A sequence by name.
+    /// A sequence of the schema `public` by name.
     ///
     /// # Errors
     /// [`StoreError::NoSequence`].
     pub fn sequence(&self, name: &str) -> Result<Sequence> {
+        self.sequence_in(PUBLIC, name)
+    }
+
+    /// A sequence by the name of its schema and its own.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSequence`].
+    pub fn sequence_in(&self, schema: &str, name: &str) -> Result<Sequence> {
+        let name = QualifiedName::new(schema, name);
         let catalog = self.inner.catalog.read();
-        let sequence = catalog.sequences.get(name).cloned();
+        let sequence = catalog.sequences.get(&name).cloned();
         let sequence = sequence.ok_or_else(|| StoreError::NoSequence {
-            name: name.to_owned(),
+            name: name.to_string(),
         })?;
         Ok(self.handle(sequence))
     }
 
-    /// All sequences, by name.
+    /// All sequences, by schema and name.
     pub fn sequences(&self) -> Vec<Sequence> {
         let catalog = self.inner.catalog.read();
         let sequences = catalog.sequences.values().cloned();
         sequences.map(|sequence| self.handle(sequence)).collect()
     }
 
-    /// Drops a sequence.
+    /// Drops a sequence of the schema `public`.
     ///
     /// # Errors
     /// [`StoreError::NoSequence`], errors of the log.
     pub fn drop_sequence(&self, name: &str) -> Result<()> {
+        self.drop_sequence_in(PUBLIC, name)
+    }
+
+    /// Drops a sequence.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSequence`], errors of the log.
+    pub fn drop_sequence_in(&self, schema: &str, name: &str) -> Result<()> {
         teams::blocking(|| {
             let inner = &self.inner;
             let _defining = inner.defining.lock();
-            let sequence = self.sequence(name)?.inner;
+            let sequence = self.sequence_in(schema, name)?.inner;
             // The log has nothing of it behind its end.
             let _logging = sequence.logging.lock();
             inner.append_definition(&redo::drop_sequence(sequence.id))?;
             sequence.dropped.store(true, Ordering::Release);
-            inner.catalog.write().sequences.remove(name);
+            let name = sequence.definition.qualified_name();
+            inner.catalog.write().sequences.remove(&name);
             inner.flush_definition()
         })
     }
@@ -316,7 +427,10 @@ impl Store {
     pub(crate) fn drop_sequence_of(&self, id: u32) -> Result<bool> {
         match self.sequence_of(id) {
             None => Ok(false),
-            Some(sequence) => self.drop_sequence(&sequence.definition.name).map(|()| true),
+            Some(sequence) => {
+                let SequenceDef { schema, name, .. } = &sequence.definition;
+                self.drop_sequence_in(schema, name).map(|()| true)
+            }
         }
     }
 
@@ -325,6 +439,14 @@ impl Store {
         match self.sequence_of(id) {
             None => Ok(false),
             Some(sequence) => sequence.log(&self.inner, upto).map(|()| true),
+        }
+    }
+
+    /// Sets the sequence of a number, as another store did. False if there is none.
+    pub(crate) fn set_sequence_of(&self, id: u32, base: i64, given: u64) -> Result<bool> {
+        match self.sequence_of(id) {
+            None => Ok(false),
+            Some(sequence) => sequence.log_base(&self.inner, base, given).map(|()| true),
         }
     }
 

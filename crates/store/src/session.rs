@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use crate::definition_set::{DefinitionMark, DefinitionSet};
 use crate::error::{Result, StoreError};
+use crate::foreign_key::Pending;
 use crate::garbage::{Clearing, Garbage};
 use crate::known::KnownTables;
 use crate::lock::{Holder, LockMark};
@@ -47,6 +48,8 @@ pub(crate) struct State {
     pub(crate) tables: KnownTables,
     pub(crate) writes: WriteSet,
     pub(crate) definitions: DefinitionSet,
+    /// What foreign keys have to check yet.
+    pub(crate) pending: Pending,
     /// Newest committed version read.
     pub(crate) seen: Ts,
     /// A lock was refused: nothing but the end, or going back to a savepoint, is possible.
@@ -97,6 +100,7 @@ impl Session {
                 tables: KnownTables::default(),
                 writes: WriteSet::default(),
                 definitions: DefinitionSet::default(),
+                pending: Pending::default(),
                 seen: Ts::ZERO,
                 ended: false,
                 suspended: false,
@@ -251,6 +255,7 @@ impl State {
         self.holder.release_all(self.tables.words());
         self.tables.leave();
         self.writes.give_rows(&self.tables, self.worker);
+        self.pending.clear();
         self.seen = Ts::ZERO;
         self.ended = false;
         self.suspended = false;

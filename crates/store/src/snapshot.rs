@@ -88,7 +88,7 @@ impl Snapshot {
             Ok(())
         } else {
             Err(StoreError::OtherStore {
-                table: table.name().to_owned(),
+                table: table.shown_name(),
             })
         }
     }

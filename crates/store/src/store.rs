@@ -6,7 +6,7 @@
 //! Tables and indexes are made and dropped in `definitions.rs`. Definitions, checkpoints, opening and closing take long and need a deep stack:
 //! called on a user-level thread they run on a thread of their own ([`teams::blocking`]) while its team goes on.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,6 +27,7 @@ use crate::options::Options;
 use crate::park::{self, Park};
 use crate::pool::Pool;
 use crate::recovery::{self, Content};
+use crate::schema::{PUBLIC, QualifiedName};
 use crate::sequence::SequenceInner;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
@@ -37,9 +38,11 @@ use crate::ts::Ts;
 /// The tables and sequences of a store by name.
 #[derive(Clone, Default)]
 pub(crate) struct Catalog {
-    pub(crate) tables: BTreeMap<String, Table>,
+    pub(crate) tables: BTreeMap<QualifiedName, Table>,
     /// By name, too.
-    pub(crate) sequences: BTreeMap<String, Arc<SequenceInner>>,
+    pub(crate) sequences: BTreeMap<QualifiedName, Arc<SequenceInner>>,
+    /// All but `public`.
+    pub(crate) schemas: BTreeSet<String>,
     /// The highest number of a table or a sequence so far.
     pub(crate) next_id: u32,
 }
@@ -68,8 +71,8 @@ pub(crate) struct StoreInner {
     pub(crate) catalog: RwLock<Catalog>,
     /// Held while definitions are published, and while a checkpoint is written: never while a lock is waited for.
     pub(crate) defining: Mutex<()>,
-    /// Locks of tables' names, by who makes, drops or renames a table.
-    pub(crate) names: Mutex<HashMap<String, Arc<TableLock>>>,
+    /// Locks of names of tables and schemas, by who makes, drops or renames them.
+    pub(crate) names: Mutex<HashMap<QualifiedName, Arc<TableLock>>>,
     /// Grows when a table is dropped.
     pub(crate) definitions: AtomicU64,
     closed: AtomicBool,
@@ -201,8 +204,14 @@ impl Store {
     ) -> Store {
         let locks = Locks::new(LockOptions {
             transactions_max: options.sessions_max,
-            locks_max: options.locks_max,
-            locks_per_transaction_max: options.locks_per_transaction_max,
+            locks_max: match options.locks_max {
+                0 => u64::MAX,
+                limit => limit,
+            },
+            locks_per_transaction_max: match options.locks_per_transaction_max {
+                0 => u32::MAX,
+                limit => limit,
+            },
             timeout: options.lock_timeout,
             detect_after: options.detect_after,
         });
@@ -296,15 +305,24 @@ impl Store {
         self.inner.options.durability
     }
 
-    /// A table by name.
+    /// A table of the schema `public` by name.
     ///
     /// # Errors
     /// [`StoreError::NoTable`].
     pub fn table(&self, name: &str) -> Result<Table> {
-        self.inner.table(name)
+        self.table_in(PUBLIC, name)
     }
 
-    /// All tables, by name.
+    /// A table by the name of its schema and its own.
+    ///
+    /// # Errors
+    /// [`StoreError::NoTable`].
+    pub fn table_in(&self, schema: &str, name: &str) -> Result<Table> {
+        let catalog = self.inner.catalog.read();
+        catalog.table(&QualifiedName::new(schema, name))
+    }
+
+    /// All tables, by schema and name.
     pub fn tables(&self) -> Vec<Table> {
         self.inner.catalog.read().tables.values().cloned().collect()
     }
@@ -429,19 +447,6 @@ impl StoreInner {
             Err(StoreError::Closed)
         } else {
             Ok(())
-        }
-    }
-
-    /// A table by name.
-    pub(crate) fn table(&self, name: &str) -> Result<Table> {
-        let known = self.catalog.read().tables.get(name).cloned();
-        known.ok_or_else(|| self.no_table(name))
-    }
-
-    pub(crate) fn no_table(&self, name: &str) -> StoreError {
-        StoreError::NoTable {
-            name: name.to_owned(),
-            known: self.catalog.read().tables.keys().cloned().collect(),
         }
     }
 

@@ -5,14 +5,17 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
+
 use crate::changed::Changed;
 use crate::error::{Result, StoreError};
+use crate::foreign_key::Constraints;
 use crate::index::{Index, IndexInner};
 use crate::lock::TableLock;
 use crate::memory::Memory;
 use crate::operations::TableOperations;
 use crate::row::{Layout, Layouts, Row, RowBuf, RowError};
-use crate::schema::{INDEXES_MAX, PRIMARY, SchemaError, TableDef};
+use crate::schema::{ColumnDef, INDEXES_MAX, PRIMARY, QualifiedName, SchemaError, TableDef};
 use crate::slots::Slots;
 use crate::ts::Ts;
 
@@ -53,6 +56,8 @@ pub(crate) struct TableInner {
     pub(crate) memory: Arc<Memory>,
     // Changing.
     name: Name,
+    /// The name that the transaction has given it which changes its definitions.
+    new_name: Mutex<Option<QualifiedName>>,
     /// The transaction that has changed definitions of the table and not committed: see [`Definer`]. 0: none.
     defining: AtomicU64,
     pub(crate) slots: Slots,
@@ -64,6 +69,7 @@ pub(crate) struct TableInner {
     live: AtomicU64,
     /// A bit for each that others are shown.
     shown: AtomicU64,
+    pub(crate) constraints: Constraints,
     pub(crate) dropped: AtomicBool,
     pub(crate) rows: Counter,
     /// Bytes of all newest versions, about.
@@ -78,16 +84,18 @@ impl TableInner {
         TableInner {
             id,
             layouts: Layouts::new(definition.columns.clone()),
-            operations: TableOperations::of(&definition.name),
+            operations: TableOperations::of(&definition.shown_name()),
             lock: TableLock::new(id),
             memory,
-            name: Name::new(&definition.name),
+            name: Name::new(definition.qualified_name()),
+            new_name: Mutex::new(None),
             defining: AtomicU64::new(0),
             slots: Slots::new(workers),
             changed: Changed::new(),
             indexes: std::array::from_fn(|_| OnceLock::new()),
             live: AtomicU64::new(0),
             shown: AtomicU64::new(0),
+            constraints: Constraints::new(definition),
             dropped: AtomicBool::new(false),
             rows: Counter::new(workers),
             row_bytes: Counter::new(workers),
@@ -104,17 +112,37 @@ impl TableInner {
         self.memory.add_structures(now - before);
     }
 
-    /// Its name.
+    /// Its name as errors have it: with its schema, unless that is `public`.
     pub(crate) fn name(&self) -> &str {
-        self.name.now()
+        &self.name.newest().shown
     }
 
-    pub(crate) fn rename(&self, name: &str) {
+    pub(crate) fn qualified_name(&self) -> &QualifiedName {
+        &self.name.newest().name
+    }
+
+    /// Its name for who looks: perhaps the one that a transaction has given it and not committed.
+    pub(crate) fn qualified_for(&self, viewer: Definer) -> QualifiedName {
+        let given = match self.is_defined_by(viewer) {
+            true => self.new_name.lock().clone(),
+            false => None,
+        };
+        given.unwrap_or_else(|| self.qualified_name().clone())
+    }
+
+    /// The transaction that changes its definitions gives it a name; nobody else is shown it.
+    pub(crate) fn give_name(&self, name: QualifiedName) {
+        *self.new_name.lock() = Some(name);
+    }
+
+    /// All are shown a name.
+    pub(crate) fn rename(&self, name: QualifiedName) {
         self.name.set(name);
     }
 
     /// Says which transaction changes its definitions; none has until it has ended.
     pub(crate) fn set_definer(&self, definer: Definer) {
+        *self.new_name.lock() = None;
         self.defining.store(definer.0, Ordering::Release);
     }
 
@@ -122,6 +150,11 @@ impl TableInner {
     pub(crate) fn unset_definer(&self, definer: Definer) {
         let order = (Ordering::AcqRel, Ordering::Relaxed);
         let _ = (self.defining).compare_exchange(definer.0, Definer::NONE.0, order.0, order.1);
+    }
+
+    /// Whether a transaction has changed its definitions and not committed.
+    pub(crate) fn is_defined_by(&self, definer: Definer) -> bool {
+        definer != Definer::NONE && self.definer() == definer
     }
 
     /// The transaction that changes its definitions.
@@ -163,7 +196,7 @@ impl TableInner {
     }
 
     /// The indexes that can be read: by all, or by the transaction that has changed definitions of the table.
-    fn usable(&self, within: bool) -> impl Iterator<Item = &Arc<IndexInner>> {
+    pub(crate) fn usable(&self, within: bool) -> impl Iterator<Item = &Arc<IndexInner>> {
         let bits = if within { &self.live } else { &self.shown };
         let indexes = self.indexes_of(bits).map(|(_, index)| index);
         indexes.filter(move |index| !within || index.serves_within())
@@ -215,8 +248,14 @@ impl TableInner {
         self.shown.fetch_and(!self.bit_of(index), Ordering::AcqRel);
     }
 
-    /// The definition with another index, which it can have; by who has the table locked.
-    pub(crate) fn with_index(&self, name: &str, unique: bool, columns: &[&str]) -> Result<TableDef> {
+    /// Its definition for who has it locked with another index, which it can have.
+    pub(crate) fn with_index(
+        &self,
+        definition: TableDef,
+        name: &str,
+        unique: bool,
+        columns: &[&str],
+    ) -> Result<TableDef> {
         if self.indexes().any(|(_, index)| index.name == name) {
             return Err(StoreError::Exists {
                 what: "an index",
@@ -224,16 +263,18 @@ impl TableInner {
             });
         }
         let with = match unique {
-            true => self.definition(true).unique(name, columns),
-            false => self.definition(true).index(name, columns),
+            true => definition.unique(name, columns),
+            false => definition.index(name, columns),
         };
         with.check()?;
         if name == PRIMARY {
-            return Err(StoreError::Schema(SchemaError::Primary { table: with.name }));
+            return Err(StoreError::Schema(SchemaError::Primary {
+                table: with.shown_name(),
+            }));
         }
         if self.indexes.iter().all(|place| place.get().is_some()) {
             return Err(StoreError::Schema(SchemaError::Count {
-                table: with.name,
+                table: with.shown_name(),
                 what: "indexes, dropped ones included, until the store is opened again",
                 found: INDEXES_MAX + 1,
                 most: INDEXES_MAX,
@@ -253,15 +294,26 @@ impl TableInner {
         }
     }
 
-    /// The definition of now: what is committed, or what the transaction sees that has the table locked.
-    pub(crate) fn definition(&self, within: bool) -> TableDef {
-        let columns = self.layout(within).definitions();
+    /// The definition of now: what is committed, or what the transaction sees that changes definitions of the table.
+    pub(crate) fn definition(&self, viewer: Definer) -> TableDef {
+        let within = self.is_defined_by(viewer);
+        let columns = self.columns_for(viewer);
         let index = |index: &Arc<IndexInner>| index.definition(columns);
+        let QualifiedName { schema, name } = self.qualified_for(viewer);
+        let links = self.constraints.seen(within);
         TableDef {
-            name: self.name().to_owned(),
+            schema,
+            name,
             columns: columns.to_vec(),
             indexes: self.usable(within).map(index).collect(),
+            foreign_keys: links.own.iter().map(|key| key.definition(viewer)).collect(),
+            checks: links.checks.clone(),
         }
+    }
+
+    /// Its columns for who looks.
+    pub(crate) fn columns_for(&self, viewer: Definer) -> &[ColumnDef] {
+        self.layout(self.is_defined_by(viewer)).definitions()
     }
 
     fn layout(&self, within: bool) -> &Arc<Layout> {
@@ -292,14 +344,16 @@ impl Definer {
 
 /// A name that may be replaced, which those who read it do not notice. Old ones stay: tables are renamed seldom.
 struct Name {
-    text: String,
+    name: QualifiedName,
+    shown: String,
     next: OnceLock<Box<Name>>,
 }
 
 impl Name {
-    fn new(text: &str) -> Self {
+    fn new(name: QualifiedName) -> Self {
         Name {
-            text: text.to_owned(),
+            shown: name.to_string(),
+            name,
             next: OnceLock::new(),
         }
     }
@@ -312,13 +366,9 @@ impl Name {
         name
     }
 
-    fn now(&self) -> &str {
-        &self.newest().text
-    }
-
-    fn set(&self, text: &str) {
+    fn set(&self, name: QualifiedName) {
         let newest = self.newest();
-        newest.next.get_or_init(|| Box::new(Name::new(text)));
+        newest.next.get_or_init(|| Box::new(Name::new(name)));
     }
 }
 
@@ -346,7 +396,7 @@ struct Within {
 
 impl std::fmt::Debug for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Table({})", self.name())
+        write!(f, "Table({})", self.shown_name())
     }
 }
 
@@ -357,8 +407,9 @@ impl Table {
     }
 
     /// A handle that shows what a transaction has defined, too: the table's name perhaps.
-    pub(crate) fn seen_by(&self, definer: Definer, name: Option<&str>) -> Self {
-        let name = name.map(Arc::from);
+    pub(crate) fn seen_by(&self, definer: Definer) -> Self {
+        let name =
+            Some(Arc::from(self.0.qualified_for(definer).name)).filter(|_| self.0.is_defined_by(definer));
         Table(Arc::clone(&self.0), Some(Within { definer, name }))
     }
 
@@ -373,10 +424,25 @@ impl Table {
         self.is_within().is_some()
     }
 
-    /// Its name.
+    /// Its name, without its schema's.
     pub fn name(&self) -> &str {
         let within = self.is_within().and_then(|within| within.name.as_deref());
-        within.unwrap_or(self.0.name())
+        within.unwrap_or(&self.0.qualified_name().name)
+    }
+
+    /// The name of its schema: [`PUBLIC`](crate::PUBLIC) unless it was made in another.
+    pub fn schema(&self) -> &str {
+        &self.0.qualified_name().schema
+    }
+
+    /// Its name as errors have it: with its schema, unless that is `public`.
+    pub(crate) fn shown_name(&self) -> String {
+        self.0.qualified_for(self.viewer()).to_string()
+    }
+
+    /// The transaction whose handle it is.
+    fn viewer(&self) -> Definer {
+        self.1.as_ref().map_or(Definer::NONE, |within| within.definer)
     }
 
     /// Whether both are the same table of the same store.
@@ -384,12 +450,9 @@ impl Table {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Its columns and indexes as they are now, without indexes that are being made.
+    /// Its columns, indexes and constraints as they are now, without indexes that are being made.
     pub fn definition(&self) -> TableDef {
-        TableDef {
-            name: self.name().to_owned(),
-            ..self.0.definition(self.within())
-        }
+        self.0.definition(self.viewer())
     }
 
     /// Position of a column.
@@ -432,7 +495,7 @@ impl Table {
     /// If the table has no primary key: see [`Table::primary_key`].
     pub fn primary(&self) -> Index {
         let primary = self.primary_key();
-        primary.unwrap_or_else(|| panic!("table {:?} has no primary key", self.name()))
+        primary.unwrap_or_else(|| panic!("table {:?} has no primary key", self.shown_name()))
     }
 
     /// The primary key's index; none of a table without a primary key.

@@ -161,7 +161,7 @@ impl<'s> Transaction<'s> {
     fn meet(&self, state: &mut State, table: &Table) -> Result<()> {
         if !self.session.store.owns(table) {
             return Err(StoreError::OtherStore {
-                table: table.name().to_owned(),
+                table: table.shown_name(),
             });
         }
         table.0.check_there()?;
@@ -508,7 +508,7 @@ impl<'s> Transaction<'s> {
 
 fn dropped(table: &Table) -> StoreError {
     StoreError::Dropped {
-        table: table.name().to_owned(),
+        table: table.shown_name(),
     }
 }
 
@@ -527,7 +527,7 @@ impl Index {
             return Ok(());
         }
         Err(StoreError::NotUnique {
-            table: self.table.name().to_owned(),
+            table: self.table.shown_name(),
             index: self.name().to_owned(),
         })
     }
@@ -543,7 +543,7 @@ impl Index {
 
     pub(crate) fn unusable(&self, why: &'static str) -> StoreError {
         StoreError::IndexUnusable {
-            table: self.table.name().to_owned(),
+            table: self.table.shown_name(),
             index: self.name().to_owned(),
             why,
         }

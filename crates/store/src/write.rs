@@ -36,15 +36,15 @@ impl Transaction<'_> {
     /// Adds a row. It is locked exclusively.
     ///
     /// # Errors
-    /// [`RowError::NotSet`] if a column without NULL was not set; [`StoreError::Duplicate`] if a unique index has its key; limits;
-    /// locks that are not granted.
+    /// [`RowError::NotSet`] if a column without NULL was not set; [`StoreError::Duplicate`] if a unique index has its key;
+    /// [`StoreError::ForeignKey`] if it refers to a row that is not there; limits; locks that are not granted.
     pub fn insert(&self, table: &Table, row: &RowBuf) -> Result<Rid> {
-        let row = row.whole(table.name(), &table.0.layouts)?;
+        let row = row.whole(table.0.name(), &table.0.layouts)?;
         self.operate(table.0.operations.insert, |state| {
             self.reach(state, table, Reach::WriteRows)?;
             let (rid, slot) = self.free_row(state, table)?;
             ctx!();
-            self.change(state, &table.0, (rid, slot), None, Some(row), Some(RowMode::S))?;
+            self.change(state, table, (rid, slot), None, Some(row), Some(RowMode::S))?;
             Ok(rid)
         })
     }
@@ -84,7 +84,7 @@ impl Transaction<'_> {
         busy.into_iter().for_each(|rid| table.0.slots.give(worker, rid));
         taken.unwrap_or_else(|| {
             Err(StoreError::TooManyRows {
-                table: table.name().to_owned(),
+                table: table.shown_name(),
             })
         })
     }
@@ -92,8 +92,8 @@ impl Transaction<'_> {
     /// Changes a row: `change` gets it as it is and sets fields.
     ///
     /// # Errors
-    /// [`StoreError::NoRow`]; what `change` returns; [`StoreError::Duplicate`] if a unique index has its new key; limits; locks
-    /// that are not granted.
+    /// [`StoreError::NoRow`]; what `change` returns; [`StoreError::Duplicate`] if a unique index has its new key;
+    /// [`StoreError::ForeignKey`]; limits; locks that are not granted.
     pub fn update(
         &self,
         table: &Table,
@@ -115,17 +115,17 @@ impl Transaction<'_> {
         let changed = change(&mut scratch);
         self.go_on(|state| {
             let answer = changed.map_err(StoreError::from).and_then(|()| {
-                let row = scratch.whole(table.name(), &table.0.layouts)?;
+                let row = scratch.whole(table.0.name(), &table.0.layouts)?;
                 let slot = table.0.slots.slot(rid);
                 if slot.newest() != Some(before) {
                     return Err(StoreError::ChangedMeanwhile {
-                        table: table.name().to_owned(),
+                        table: table.shown_name(),
                         rid: rid.0,
                     });
                 }
                 self.change(
                     state,
-                    &table.0,
+                    table,
                     (rid, slot),
                     Some(before),
                     Some(row),
@@ -140,7 +140,7 @@ impl Transaction<'_> {
     /// Locks a row exclusively that must be there.
     fn lock_to_change(&self, state: &mut State, table: &Table, rid: Rid) -> Result<VersionPtr> {
         let none = || StoreError::NoRow {
-            table: table.name().to_owned(),
+            table: table.shown_name(),
             rid: rid.0,
         };
         let slot = table.0.slots.find(rid).ok_or_else(none)?;
@@ -155,10 +155,10 @@ impl Transaction<'_> {
             .ok_or_else(none)
     }
 
-    /// Deletes a row. False if there is none.
+    /// Deletes a row, and those that refer to it where their foreign key says so. False if there is none.
     ///
     /// # Errors
-    /// Limits; locks that are not granted.
+    /// [`StoreError::ForeignKey`] if other rows refer to it; limits; locks that are not granted.
     pub fn delete(&self, table: &Table, rid: Rid) -> Result<bool> {
         self.operate(table.0.operations.delete, |state| {
             self.reach(state, table, Reach::WriteRows)?;
@@ -169,14 +169,37 @@ impl Transaction<'_> {
             };
             ctx!();
             let slot = table.0.slots.slot(rid);
-            self.change(state, &table.0, (rid, slot), Some(before), None, Some(RowMode::S))?;
+            self.change(state, table, (rid, slot), Some(before), None, Some(RowMode::S))?;
             Ok(true)
         })
     }
 
-    /// Makes a new version of a row that is locked, and the entries it needs. A row that has its primary key already is locked in mode
-    /// `same_key`; without one, unique indexes are not looked at.
+    /// Makes a new version of a row that is locked, the entries it needs, and what foreign keys make of it. A row that has its primary key
+    /// already is locked in mode `same_key`; without one, unique indexes and foreign keys are not looked at.
+    #[inline]
     pub(crate) fn change(
+        &self,
+        state: &mut State,
+        table: &Table,
+        (rid, slot): (Rid, &Slot),
+        before: Option<VersionPtr>,
+        after: Option<RowRef<'_>>,
+        same_key: Option<RowMode>,
+    ) -> Result<()> {
+        if !table.0.constraints.are_linked() || same_key.is_none() {
+            return self.change_alone(state, &table.0, (rid, slot), before, after, same_key);
+        }
+        let mark = state.writes.mark();
+        let changed = self.change_alone(state, &table.0, (rid, slot), before, after, same_key);
+        let changed = changed.and_then(|()| self.follow(state, table, rid, before));
+        if changed.is_err() {
+            state.undo_to(&mark);
+        }
+        changed
+    }
+
+    /// The same without foreign keys.
+    pub(crate) fn change_alone(
         &self,
         state: &mut State,
         table: &TableInner,
@@ -419,6 +442,7 @@ impl Transaction<'_> {
         state.holder.turn();
         state.undo_to(&savepoint.writes);
         state.undo_definitions_to(&savepoint.definitions, &self.session.store);
+        state.pending.again();
         if std::mem::take(&mut state.ended) {
             // Nothing that was read is borrowed any more: others may replace it.
             state.release_to(&savepoint.locks);

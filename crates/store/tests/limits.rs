@@ -196,6 +196,22 @@ fn a_full_store_can_be_emptied_whatever_its_limit() {
 }
 
 #[test]
+fn a_limit_of_no_locks_is_no_limit() {
+    let (store, table) = open(Options {
+        locks_max: 0,
+        locks_per_transaction_max: 0,
+        ..Options::default()
+    });
+    let mut session = store.session_here().unwrap();
+    let transaction = session.begin().unwrap();
+    for id in 0..5000 {
+        insert(&transaction, &table, id, 1).unwrap();
+    }
+    transaction.commit().unwrap();
+    assert_eq!(table.rows(), 5000);
+}
+
+#[test]
 fn locks_per_transaction_max() {
     let (store, table) = open(Options {
         locks_per_transaction_max: 20,

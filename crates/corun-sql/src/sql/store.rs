@@ -9,7 +9,7 @@ use clap::Args;
 use corun_datafusion::Engine;
 use corun_datafusion::store::LoadOptions;
 use corun_model::progress::Progress as _;
-use corun_store::{OnProgress, Options};
+use corun_store::{OnProgress, Options, PUBLIC};
 
 use super::sources::{Names, named_path};
 use corun_cli::failure::Usage;
@@ -89,7 +89,7 @@ impl StoreArgs {
             bars.end();
             out::note(&format!("{} rows loaded into {table}", loaded?));
         }
-        for table in store.tables() {
+        for table in store.tables().iter().filter(|table| table.schema() == PUBLIC) {
             names.take(table.name(), &format!("in the store {}", folder.display()))?;
         }
         Ok(())

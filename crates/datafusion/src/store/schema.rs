@@ -4,7 +4,7 @@
 //! place for two tables of one name; such a name is refused until one of them has another.
 
 use super::table::StoreTable;
-use corun_store::{Store, StoreError};
+use corun_store::{PUBLIC, Store, StoreError};
 use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::common::{exec_err, plan_err};
 use datafusion::error::Result;
@@ -25,10 +25,17 @@ impl StoreSchema {
     /// A name that both have.
     pub fn try_new(store: Store, others: Arc<dyn SchemaProvider>) -> Result<Self> {
         let schema = StoreSchema { store, others };
-        for table in schema.store.tables() {
-            schema.check(table.name())?;
+        for name in schema.names() {
+            schema.check(&name)?;
         }
         Ok(schema)
+    }
+
+    /// The names of the store's tables. Those of other schemas than `public` are not shown.
+    fn names(&self) -> Vec<String> {
+        let tables = self.store.tables();
+        let public = tables.iter().filter(|table| table.schema() == PUBLIC);
+        public.map(|table| table.name().to_owned()).collect()
     }
 
     /// Whether a name of the store is only the store's.
@@ -59,7 +66,7 @@ impl SchemaProvider for StoreSchema {
 
     fn table_names(&self) -> Vec<String> {
         let mut names: BTreeSet<String> = self.others.table_names().into_iter().collect();
-        names.extend(self.store.tables().iter().map(|table| table.name().to_owned()));
+        names.extend(self.names());
         names.into_iter().collect()
     }
 

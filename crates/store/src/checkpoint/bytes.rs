@@ -5,6 +5,7 @@
 //!
 //!   version 1: a checkpoint is one file whose chunks hold any rows of a table       version 2: files of chunks that hold ranges of rows
 //!   version 3: columns have defaults, and were added by commits; there are sequences
+//!   version 4: tables have constraints; there are schemas; sequences may count from another number than the first
 //! ```
 //!
 //! What it is not: it knows no files.
@@ -15,7 +16,7 @@ use super::CheckpointError;
 use crate::ts::Ts;
 
 /// The newest format; older ones are read.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 pub(super) const HEAD_BYTES: usize = 32;
 
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {

@@ -13,15 +13,16 @@ use parking_lot::MutexGuard;
 use crate::definition::Definition;
 use crate::definition_set::Change;
 use crate::error::{Result, StoreError};
+use crate::foreign_key::LinkChange;
 use crate::index::{IndexInner, Made};
 use crate::key::KeyLayout;
 use crate::known::Reach;
-use crate::lock::TableLock;
+use crate::lock::{TableLock, TableMode};
 use crate::park::{self, Park};
 use crate::recovery;
 use crate::rewrite;
 use crate::row::SHAPES_MAX;
-use crate::schema::{ColumnDef, INDEXES_MAX, IndexDef, SchemaError, TableDef};
+use crate::schema::{CheckDef, ColumnDef, INDEXES_MAX, IndexDef, QualifiedName, SchemaError, TableDef};
 use crate::session::State;
 use crate::store::StoreInner;
 use crate::table::{Table, TableInner};
@@ -29,42 +30,65 @@ use crate::transaction::Transaction;
 use crate::ts::Ts;
 
 impl Transaction<'_> {
-    /// Makes a definition that was checked, for the transaction. Returns the table that there is then, or was.
-    pub(crate) fn make(&self, state: &mut State, definition: Definition) -> Result<Table> {
+    /// Makes a definition that was checked, for the transaction. Returns the table that there is then, or was; none of a schema.
+    pub(crate) fn make(&self, state: &mut State, definition: Definition) -> Result<Option<Table>> {
         let store = &*self.session.store;
-        self.definer(state);
+        let definer = self.definer(state);
+        let mut links = Vec::new();
         let change = match &definition {
             Definition::CreateTable(id, table) => {
+                let parents = self.parents(state, table, &table.foreign_keys)?;
                 let came = store.make_table(*id, table)?;
-                self.come(state, table.name.clone(), None, Some(came))?
+                let change = self.come(state, table.qualified_name(), None, Some(came.clone()))?;
+                links = self.or_discard(&came, self.link(&came, &table.foreign_keys, parents))?;
+                change
             }
             Definition::DropTable(id) => {
                 let gone = self.locked(state, *id)?;
-                self.come(state, self.name_of(state, &gone), Some(gone), None)?
+                gone.check_unreferenced("dropped")?;
+                self.lock_linked(state, &gone)?;
+                links = gone.unlink(|_| true);
+                self.come(state, gone.0.qualified_for(definer), Some(gone), None)?
             }
             Definition::Truncate(id, new) => {
                 let gone = self.locked(state, *id)?;
+                gone.check_unreferenced("truncated")?;
+                self.lock_linked(state, &gone)?;
                 let seen = self.seen(state, &gone);
                 let came = store.make_table(*new, &seen)?;
-                self.come(state, seen.name, Some(gone), Some(came))?
+                let change = self.come(
+                    state,
+                    seen.qualified_name(),
+                    Some(gone.clone()),
+                    Some(came.clone()),
+                )?;
+                links = self.or_discard(&came, self.relink(state, &gone, &came))?;
+                change
             }
             Definition::Rewrite(id, new, columns) => {
                 let gone = self.locked(state, *id)?;
+                self.lock_linked(state, &gone)?;
                 let mut seen = self.seen(state, &gone);
                 seen.columns.clone_from(columns);
                 seen.check()?;
                 let filled = store.log.last();
                 let came = teams::blocking(|| rewrite::rewrite(store, &gone, *new, &seen, filled))?;
-                self.come(state, seen.name, Some(gone), Some(came))?
+                let change = self.come(
+                    state,
+                    seen.qualified_name(),
+                    Some(gone.clone()),
+                    Some(came.clone()),
+                )?;
+                links = self.or_discard(&came, self.relink(state, &gone, &came))?;
+                change
             }
             Definition::RenameTable(id, to) => {
                 let table = self.locked(state, *id)?;
+                let from = table.0.qualified_for(definer);
+                let to = QualifiedName::new(&from.schema, to);
                 state.definitions.claim(&table);
-                Change::Renamed {
-                    from: self.name_of(state, &table),
-                    to: to.clone(),
-                    table,
-                }
+                table.0.give_name(to.clone());
+                Change::Renamed { table, from, to }
             }
             Definition::AddColumn(id, column) => {
                 let table = self.locked(state, *id)?;
@@ -89,43 +113,68 @@ impl Transaction<'_> {
                 let mut indexes = table.0.indexes().map(|(_, index)| index);
                 let index = indexes.find(|index| index.name == *name && index.serves_within());
                 let index = Arc::clone(index.ok_or_else(|| StoreError::NoIndex {
-                    table: table.name().to_owned(),
+                    table: table.shown_name(),
                     name: name.clone(),
                 })?);
                 drop(indexes);
+                table.check_index_free(&index)?;
                 state.definitions.claim(&table);
                 table.0.keep_index(&index, false);
                 Change::IndexDropped { table, index }
             }
+            Definition::AddForeignKey(id, key) => {
+                let table = self.locked(state, *id)?;
+                let seen = self.seen(state, &table);
+                let keys = std::slice::from_ref(key);
+                let parents = self.parents(state, &seen, keys)?;
+                state.definitions.claim(&table);
+                links = self.link(&table, keys, parents)?;
+                let verified = teams::blocking(|| links.iter().try_for_each(LinkChange::verify));
+                if verified.is_err() {
+                    links.iter().for_each(LinkChange::undo);
+                }
+                verified?;
+                Change::ForeignKeys { table }
+            }
+            Definition::AddCheck(id, check) => {
+                let table = self.locked(state, *id)?;
+                self.change_checks(state, table, |checks| checks.push(check.clone()))
+            }
+            Definition::DropConstraint(id, name) => {
+                let table = self.locked(state, *id)?;
+                self.lock_linked(state, &table)?;
+                links = table.unlink(|key| key.name() == name);
+                self.change_checks(state, table, |checks| checks.retain(|check| check.name != *name))
+            }
+            Definition::CreateSchema(name) => {
+                self.lock_schema(state, name, TableMode::X)?;
+                let (name, came) = (name.clone(), true);
+                Change::Schema { name, came }
+            }
+            Definition::DropSchema(name) => {
+                self.lock_schema(state, name, TableMode::X)?;
+                let (name, came) = (name.clone(), false);
+                Change::Schema { name, came }
+            }
         };
-        let table = match &change {
-            Change::Table { gone, came, .. } => came.as_ref().or(gone.as_ref()).expect("one of both"),
-            Change::Renamed { table, .. }
-            | Change::Columns { table, .. }
-            | Change::IndexMade { table, .. }
-            | Change::IndexDropped { table, .. } => table,
-        };
-        let table = table.clone();
+        let table = change.table().cloned();
         let writes = state.writes.len();
-        state.definitions.push(definition, change, writes);
-        Ok(self.handle(state, &table))
+        state.definitions.push(definition, change, links, writes);
+        Ok(table.map(|table| self.handle(state, &table)))
     }
 
     /// A table comes, goes, or both.
     fn come(
         &self,
         state: &mut State,
-        name: String,
+        name: QualifiedName,
         gone: Option<Table>,
         came: Option<Table>,
     ) -> Result<Change> {
         if let Some(came) = &came {
             // Nobody else has it.
-            if let Err(error) = self.reach(state, came, Reach::Write) {
-                came.0.dropped.store(true, Ordering::Release);
-                self.session.store.definitions.fetch_add(1, Ordering::AcqRel);
-                return Err(error);
-            }
+            let reached = self.reach(state, came, Reach::Write).map(drop);
+            self.or_discard(came, reached)?;
             state.definitions.claim(came);
         }
         if let Some(gone) = &gone {
@@ -134,10 +183,31 @@ impl Transaction<'_> {
         Ok(Change::Table { name, gone, came })
     }
 
+    /// What comes of a table that nobody else has; if it is an error, the table goes.
+    fn or_discard<R>(&self, came: &Table, made: Result<R>) -> Result<R> {
+        if made.is_err() {
+            came.0.dropped.store(true, Ordering::Release);
+            self.session.store.definitions.fetch_add(1, Ordering::AcqRel);
+        }
+        made
+    }
+
+    fn change_checks(
+        &self,
+        state: &mut State,
+        table: Table,
+        change: impl FnOnce(&mut Vec<CheckDef>),
+    ) -> Change {
+        state.definitions.claim(&table);
+        let before = table.0.constraints.links().checks.clone();
+        table.0.constraints.change(|links| change(&mut links.checks));
+        Change::Checks { table, before }
+    }
+
     fn shape(&self, state: &mut State, table: Table, columns: Vec<ColumnDef>) -> Result<Change> {
         if !table.0.layouts.has_room() {
             return Err(StoreError::Schema(SchemaError::Count {
-                table: table.name().to_owned(),
+                table: table.shown_name(),
                 what: "changes of its columns, until the store is opened again",
                 found: SHAPES_MAX,
                 most: SHAPES_MAX - 1,
@@ -164,7 +234,7 @@ pub(crate) fn make_index(table: &Table, index: &IndexDef, made: Made) -> Result<
     let columns = table.0.layouts.newest().definitions();
     let within = TableDef {
         columns: columns.to_vec(),
-        ..TableDef::new(table.name())
+        ..TableDef::new(table.0.name())
     };
     let mut entries = Vec::new();
     let fill = |layout: &KeyLayout| {
@@ -173,8 +243,8 @@ pub(crate) fn make_index(table: &Table, index: &IndexDef, made: Made) -> Result<
         Some(entries.clone())
     };
     let positions = within.positions(index)?;
-    let made = IndexInner::new(table.0.id, table.name(), index, columns, positions, made, fill)
-        .map_err(|source| StoreError::tree(table.name(), &index.name, source))?;
+    let made = IndexInner::new(table.0.id, table.0.name(), index, columns, positions, made, fill)
+        .map_err(|source| StoreError::tree(table.0.name(), &index.name, source))?;
     match index
         .unique
         .then(|| recovery::twice(table, &made, &entries))
@@ -187,7 +257,7 @@ pub(crate) fn make_index(table: &Table, index: &IndexDef, made: Made) -> Result<
 
 fn too_many_indexes(table: &Table) -> StoreError {
     StoreError::Schema(SchemaError::Count {
-        table: table.name().to_owned(),
+        table: table.shown_name(),
         what: "indexes, dropped ones included, until the store is opened again",
         found: INDEXES_MAX + 1,
         most: INDEXES_MAX,
@@ -224,8 +294,8 @@ impl StoreInner {
         })
     }
 
-    /// The lock of a table's name.
-    pub(super) fn name_lock(&self, name: &str) -> Arc<TableLock> {
+    /// The lock of a table's name, or of a schema's: no table has an empty name.
+    pub(super) fn name_lock(&self, name: &QualifiedName) -> Arc<TableLock> {
         let mut names = self.names.lock();
         if let Some(lock) = names.get(name) {
             return Arc::clone(lock);
@@ -235,7 +305,7 @@ impl StoreInner {
             names.retain(|_, lock| Arc::strong_count(lock) > 1);
         }
         let lock = TableLock::new(TableLock::OF_A_NAME);
-        names.insert(name.to_owned(), Arc::clone(&lock));
+        names.insert(name.clone(), Arc::clone(&lock));
         lock
     }
 

@@ -4,7 +4,7 @@ use corun_exec::teams;
 
 use crate::error::Result;
 use crate::options::Durability;
-use crate::schema::{ColumnDef, TableDef};
+use crate::schema::{CheckDef, ColumnDef, ForeignKeyDef, PUBLIC, TableDef};
 use crate::store::Store;
 use crate::table::Table;
 use crate::transaction::Transaction;
@@ -48,8 +48,8 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`StoreError::OtherDefinition`] if the table there is has other columns, another primary key or other indexes; the order of its
-    /// indexes does not matter. Else as [`Store::create_table`].
+    /// [`StoreError::OtherDefinition`] if the table there is has other columns, another primary key, other indexes or constraints; the
+    /// order of its indexes and constraints does not matter. Else as [`Store::create_table`].
     pub fn create_table_if_missing(&self, definition: TableDef) -> Result<Table> {
         let table = self.define(|transaction| transaction.create_table_if_missing(definition))?;
         // Who made it may be waiting for the disk.
@@ -57,29 +57,54 @@ impl Store {
         Ok(table)
     }
 
-    /// Drops a table with all its rows. Waits for transactions that use it.
+    /// Drops a table of the schema `public` with all its rows. Waits for transactions that use it, or write to tables that it refers to.
     ///
     /// # Errors
     /// As [`Transaction::drop_table`]; errors of the log.
     pub fn drop_table(&self, name: &str) -> Result<()> {
-        self.define(|transaction| transaction.drop_table(name))
+        self.drop_table_in(PUBLIC, name)
     }
 
-    /// Takes all rows out of a table at once, as if it were dropped and made again. Waits for transactions that use it. Snapshots of before
+    /// Drops a table of a schema, as [`Store::drop_table`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn drop_table_in(&self, schema: &str, name: &str) -> Result<()> {
+        self.define(|transaction| transaction.drop_table_in(schema, name))
+    }
+
+    /// Takes all rows out of a table of the schema `public` at once, as if it were dropped and made again. Waits for transactions that use it. Snapshots of before
     /// still read the rows through handles of before; for all else those are handles of a table that was dropped. Returns the new one.
     ///
     /// # Errors
     /// As [`Transaction::truncate_table`]; errors of the log.
     pub fn truncate_table(&self, name: &str) -> Result<Table> {
-        self.define(|transaction| transaction.truncate_table(name))
+        self.truncate_table_in(PUBLIC, name)
     }
 
-    /// Gives a table another name. Handles of it stay good. Waits for transactions that use it.
+    /// Empties a table of a schema, as [`Store::truncate_table`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn truncate_table_in(&self, schema: &str, name: &str) -> Result<Table> {
+        self.define(|transaction| transaction.truncate_table_in(schema, name))
+    }
+
+    /// Gives a table of the schema `public` another name. Handles of it stay good, and foreign keys refer to it as before. Waits for transactions
+    /// that use it.
     ///
     /// # Errors
     /// As [`Transaction::rename_table`]; errors of the log.
     pub fn rename_table(&self, name: &str, to: &str) -> Result<()> {
-        self.define(|transaction| transaction.rename_table(name, to))
+        self.rename_table_in(PUBLIC, name, to)
+    }
+
+    /// Gives a table another name within its schema, as [`Store::rename_table`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn rename_table_in(&self, schema: &str, name: &str, to: &str) -> Result<()> {
+        self.define(|transaction| transaction.rename_table_in(schema, name, to))
     }
 
     /// Adds a column behind the others. No row is written again: those there are have the column's default, or NULL, until they are updated.
@@ -174,5 +199,83 @@ impl Store {
     /// As [`Transaction::drop_index`]; errors of the log.
     pub fn drop_index(&self, table: &Table, name: &str) -> Result<()> {
         self.define(|transaction| transaction.drop_index(table, name))
+    }
+
+    /// Makes a schema. It is durable when this returns.
+    ///
+    /// ```
+    /// use corun_store::{Options, Store, TableDef, Type};
+    ///
+    /// let store = Store::in_memory(Options::default())?;
+    /// store.create_schema("sales")?;
+    /// let definition = TableDef::new("t").column("id", Type::I64).primary_key(&["id"]);
+    /// store.create_table(definition.clone())?;
+    /// let table = store.create_table(definition.in_schema("sales"))?;
+    /// assert!(store.table_in("sales", "t")?.is_same(&table) && !store.table("t")?.is_same(&table));
+    /// assert_eq!(
+    ///     store.drop_schema("sales").unwrap_err().to_string(),
+    ///     "schema \"sales\" cannot be dropped: it has table sales.t; drop these first"
+    /// );
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::create_schema`]; errors of the log.
+    pub fn create_schema(&self, name: &str) -> Result<()> {
+        self.define(|transaction| transaction.create_schema(name))
+    }
+
+    /// Drops a schema that has no tables and no sequences.
+    ///
+    /// # Errors
+    /// As [`Transaction::drop_schema`]; errors of the log.
+    pub fn drop_schema(&self, name: &str) -> Result<()> {
+        self.define(|transaction| transaction.drop_schema(name))
+    }
+
+    /// Adds a foreign key to a table whose rows fulfil it: see [`Transaction::add_foreign_key`].
+    ///
+    /// ```
+    /// use corun_store::{ForeignKeyDef, Options, Store, TableDef, Type};
+    ///
+    /// let store = Store::in_memory(Options::default())?;
+    /// store.create_table(TableDef::new("customer").column("id", Type::I64).primary_key(&["id"]))?;
+    /// let orders = TableDef::new("orders").column("id", Type::I64).nullable("customer_id", Type::I64);
+    /// let orders = store.create_table(orders.primary_key(&["id"]))?;
+    /// store.add_foreign_key(&orders, ForeignKeyDef::new("by_customer", &["customer_id"], "customer", &["id"]))?;
+    ///
+    /// let mut session = store.session_here()?;
+    /// let transaction = session.begin()?;
+    /// let mut row = orders.new_row();
+    /// row.set("id", 1)?;
+    /// row.set("customer_id", 7)?;
+    /// assert_eq!(
+    ///     transaction.insert(&orders, &row).unwrap_err().to_string(),
+    ///     "insert or update on table \"orders\" violates foreign key constraint \"by_customer\": \
+    ///      key (customer_id)=(7) is not present in table \"customer\""
+    /// );
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As there; errors of the log.
+    pub fn add_foreign_key(&self, table: &Table, key: ForeignKeyDef) -> Result<()> {
+        self.define(|transaction| transaction.add_foreign_key(table, key))
+    }
+
+    /// Adds a condition that the rows of a table fulfil, which the store does not evaluate: see [`Transaction::add_check`].
+    ///
+    /// # Errors
+    /// As there; errors of the log.
+    pub fn add_check(&self, table: &Table, check: CheckDef) -> Result<()> {
+        self.define(|transaction| transaction.add_check(table, check))
+    }
+
+    /// Drops a foreign key or a check: see [`Transaction::drop_constraint`].
+    ///
+    /// # Errors
+    /// As there; errors of the log.
+    pub fn drop_constraint(&self, table: &Table, name: &str) -> Result<()> {
+        self.define(|transaction| transaction.drop_constraint(table, name))
     }
 }

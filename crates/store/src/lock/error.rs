@@ -28,7 +28,7 @@ impl fmt::Display for LockName {
             LockName::Table(TableLock::OF_A_NAME) => {
                 write!(
                     f,
-                    "the name of a table that another transaction makes, drops or renames"
+                    "the name of a table or a schema that another transaction makes, drops or renames"
                 )
             }
             LockName::Table(table) => write!(f, "table {table}"),

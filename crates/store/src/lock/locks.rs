@@ -16,9 +16,9 @@ pub struct LockOptions {
     /// Holders at once, at most. At least 1 is taken.
     pub transactions_max: u32,
     /// Locks of all holders together. Holders draw on it in batches of up to 64 locks and keep one batch between their
-    /// transactions, so the limit may be met when up to a quarter of it is not in use.
+    /// transactions, so the limit may be met when up to a quarter of it is not in use. 0 allows none.
     pub locks_max: u64,
-    /// Locks of one transaction: rows, tables and intervals.
+    /// Locks of one transaction: rows, tables and intervals. 0 allows none.
     pub locks_per_transaction_max: u32,
     /// How long one wait may take; more than a day counts as a day. [`Holder::set_timeout`] changes it for one holder.
     pub timeout: Duration,

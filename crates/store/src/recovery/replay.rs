@@ -82,13 +82,13 @@ impl Reading<'_> {
                         | Record::Delete { table, rid },
                     ) => (*table, *rid),
                     Some(Record::AdvanceSequence(id, upto)) => {
-                        let Some((_, logged)) = self.sequences.get(id) else {
+                        let Some(sequence) = self.sequences.get(id) else {
                             return Err(
                                 self.damaged(format!("commit {ts} is about a sequence that is not there"))
                             );
                         };
                         // By every thread: it never goes back.
-                        logged.fetch_max(*upto, Ordering::Relaxed);
+                        sequence.logged.fetch_max(*upto, Ordering::Relaxed);
                         continue;
                     }
                     Some(_) => return Err(self.damaged(format!("commit {ts} mixes rows and definitions"))),

@@ -80,6 +80,22 @@ pub enum SchemaError {
         /// The column.
         column: String,
     },
+    /// A schema without a name, or with one that is too long.
+    #[error("the name {name:?} of a schema is empty or longer than 255 bytes")]
+    SchemaName {
+        /// The name.
+        name: String,
+    },
+    /// A foreign key or a check that cannot be.
+    #[error("table {table:?}, constraint {constraint:?}: {why}")]
+    Constraint {
+        /// The table.
+        table: String,
+        /// The constraint.
+        constraint: String,
+        /// What speaks against it.
+        why: String,
+    },
     /// Rows longer than can be kept, even with empty texts.
     #[error(
         "table {table:?}: a row takes at least {bytes} bytes, the most is {ROW_BYTES_MAX}; declare shorter columns"

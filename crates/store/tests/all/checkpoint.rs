@@ -460,11 +460,11 @@ fn folders_that_are_no_store_are_refused() {
     assert!(said("corun.manifest", b"hello").contains("too short"));
     assert!(said("corun.manifest", &[b'x'; 64]).contains("first bytes"));
     let mut newer = b"corunman".to_vec();
-    newer.extend_from_slice(&4_u32.to_le_bytes());
+    newer.extend_from_slice(&5_u32.to_le_bytes());
     newer.resize(64, 0);
     let sum = crc32fast::hash(&[&newer[..12], &newer[16..]].concat());
     newer[12..16].copy_from_slice(&sum.to_le_bytes());
-    assert!(said("corun.manifest", &newer).contains("format version 4"));
+    assert!(said("corun.manifest", &newer).contains("format version 5"));
 
     // The checkpoint of another store, and of another commit.
     let (one, two) = (Twin::new(1), Twin::new(2));

@@ -221,3 +221,114 @@ fn a_disk_that_fails_gives_no_number_that_a_crash_takes_back() {
     }
     assert!(failures > 10, "{failures}");
 }
+
+#[test]
+fn it_is_set_to_any_number_and_goes_on_from_there() {
+    let store = Store::in_memory(Options::default()).unwrap();
+    let definition = SequenceDef {
+        start: 100,
+        increment: -7,
+        cache: 3,
+        ..SequenceDef::new("s")
+    };
+    let sequence = store.create_sequence(definition.clone()).unwrap();
+    assert_eq!(sequence.last(), (100, false));
+    assert_eq!(
+        (sequence.next_value().unwrap(), sequence.last()),
+        (100, (100, true))
+    );
+    for (value, called, next) in [(5, true, -2), (5, false, 5), (i64::MIN + 7, true, i64::MIN)] {
+        sequence.set(value, called).unwrap();
+        assert_eq!(sequence.last(), (value, called));
+        assert_eq!(
+            (sequence.next_value().unwrap(), sequence.last()),
+            (next, (next, true))
+        );
+    }
+    assert!(text(sequence.next_value()).contains("end of the 64-bit integers"));
+    assert_eq!(sequence.last(), (i64::MIN, true));
+    sequence.set(1, true).unwrap();
+    assert_eq!(sequence.next_value().unwrap(), -6);
+    // What `last` says sets it to where it is.
+    let (value, called) = sequence.last();
+    sequence.set(value, called).unwrap();
+    assert_eq!(sequence.next_value().unwrap(), -13);
+    assert_eq!(*sequence.definition(), definition);
+    store.drop_sequence("s").unwrap();
+    assert!(text(sequence.set(1, true)).contains("was dropped"));
+}
+
+#[test]
+fn where_it_was_set_to_lasts_through_crashes_checkpoints_backups_and_followers() {
+    for seed in 0..25 {
+        let mut random = Random::new(seed);
+        let mut disk = Twin::new(seed);
+        let mut store = open(&disk);
+        let cache = 1 + random.below(20) as u32;
+        let definition = SequenceDef {
+            increment: 3,
+            cache,
+            ..SequenceDef::new("s")
+        };
+        store.create_sequence(definition).unwrap();
+        // The number that must be next, if none was lost, and how many may have been.
+        let (mut next, mut lost) = (1_i64, 0_i64);
+        let mut follower = None;
+        for round in 0..40 {
+            let sequence = store.sequence("s").unwrap();
+            match random.below(8) {
+                0 => drop(store.checkpoint().unwrap()),
+                1 => {
+                    follower = None;
+                    disk = disk.crash(seed * 100 + round);
+                    store = open(&disk);
+                    lost = i64::from(cache);
+                }
+                2 => {
+                    let copy: Arc<dyn Storage> = Arc::new(Twin::new(seed));
+                    store.backup_on(&copy).unwrap();
+                    let copy = Store::open_on(copy, options()).unwrap();
+                    let number = copy.sequence("s").unwrap().next_value().unwrap();
+                    let most = next + 3 * i64::from(cache);
+                    assert!(
+                        (next..=most).contains(&number),
+                        "seed {seed}, round {round}: {number}"
+                    );
+                }
+                3 => {
+                    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+                    follower = Some(Follower::open_on(&storage, options()).unwrap());
+                }
+                4 => {
+                    let value = random.below(1000) as i64 - 500;
+                    let called = random.once_in(2);
+                    sequence.set(value, called).unwrap();
+                    (next, lost) = (value + if called { 3 } else { 0 }, 0);
+                }
+                _ => {
+                    for _ in 0..1 + random.below(30) {
+                        let number = sequence.next_value().unwrap();
+                        let most = next + 3 * lost;
+                        assert!(
+                            (next..=most).contains(&number),
+                            "seed {seed}, round {round}: {number}"
+                        );
+                        (next, lost) = (number + 3, 0);
+                    }
+                }
+            }
+        }
+        if let Some(follower) = follower {
+            // A commit behind all says that they are on disk.
+            let last = store.flush().unwrap();
+            store.create_sequence(SequenceDef::new("other")).unwrap();
+            assert!(follower.wait_for(last, Duration::from_secs(60)).unwrap());
+            let folder = tempfile::tempdir().unwrap();
+            follower.backup(folder.path().join("copy")).unwrap();
+            let copy = Store::open(folder.path().join("copy"), options()).unwrap();
+            let number = copy.sequence("s").unwrap().next_value().unwrap();
+            let most = next + 3 * i64::from(cache);
+            assert!((next..=most).contains(&number), "seed {seed}: {number} {next}");
+        }
+    }
+}

@@ -255,7 +255,10 @@ pub fn setups(full: bool, worker_counts: &[usize], cpus: &[CpuId], sizes: Sizes)
     let mut setups = Vec::new();
     for case in CASES {
         for durability in case.promises(full) {
-            for &workers in worker_counts.iter().filter(|workers| **workers == 1 || !case.alone) {
+            for &workers in worker_counts
+                .iter()
+                .filter(|workers| **workers == 1 || !case.alone)
+            {
                 setups.push(Setup::new(case, durability, workers, cpus, sizes));
             }
         }
@@ -287,7 +290,10 @@ mod tests {
             assert!(usual.iter().any(|name| name == wanted), "{wanted}");
         }
         assert!(!usual.iter().any(|name| name == "ycsb_c_durable_t1"));
-        assert_eq!((usual.len(), full.len()), (3 * 3 * 2 + (6 + 2) * 2 + 2, 9 * 3 * 2 + 2));
+        assert_eq!(
+            (usual.len(), full.len()),
+            (3 * 3 * 2 + (6 + 2) * 2 + 2, 9 * 3 * 2 + 2)
+        );
         let distinct: std::collections::BTreeSet<_> = full.iter().collect();
         assert_eq!(distinct.len(), full.len());
     }

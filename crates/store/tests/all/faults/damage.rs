@@ -208,8 +208,8 @@ fn files_of_a_newer_format() {
     let manifest_bytes = disk.bytes(MANIFEST).unwrap().len();
     for (file, sum_of, known) in [
         (log.as_str(), 32, "knows 2 at most"),
-        (checkpoint.as_str(), 32, "knows 3 at most"),
-        (MANIFEST, manifest_bytes, "knows 3 at most"),
+        (checkpoint.as_str(), 32, "knows 4 at most"),
+        (MANIFEST, manifest_bytes, "knows 4 at most"),
     ] {
         let disk = disk.crash(0);
         make_newer(&disk, file, sum_of);
