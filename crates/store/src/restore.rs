@@ -177,6 +177,8 @@ impl Chain<'_> {
                 ));
             }
         }
+        // Not before the archive knows to have more.
+        reader.end().map_err(|error| self.explain(error))?;
         match reader.damage() {
             Some(damage) => Err(self.explain(LogError::Damaged(damage.clone()))),
             None => Ok(last),

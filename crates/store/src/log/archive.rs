@@ -5,6 +5,8 @@
 //!   active segment ──asked for──► what it has so far, under the same name; replaced once there is more
 //! ```
 //!
+//! Beside them lies the archive's own tip (see `tip`): up to where it has the log.
+//!
 //! A file of the archive begins with what it had before: another beginning is another history (a store that was restored to an earlier
 //! moment, or opened with damage cut), and is refused. What it is not: the restoring, see `crate::restore`.
 
@@ -17,7 +19,8 @@ use parking_lot::Mutex;
 use super::reader::{LogReader, OnDamage};
 use super::segments::Closed;
 use super::shared::Shared;
-use super::{Failure, LogError, frame};
+use super::tip::Tip;
+use super::{Failure, LogError, TIP, frame};
 use crate::storage::{Folder, Storage, StorageFile, for_each_part, read_exact_at, remove_if_there};
 use crate::ts::Ts;
 
@@ -133,17 +136,38 @@ impl Shared {
             return Ok(());
         };
         let mut newest = self.archiving.0.lock();
+        let before = *newest;
+        let kept = self.archive_segments(archive, &mut newest, active);
+        match *newest {
+            // Behind what it speaks of: an archive that lost its newest file, or commits at its end, is not one that ends earlier.
+            Some(ts) if *newest != before => kept.and(self.put_tip_of(archive, ts)),
+            _ => kept,
+        }
+    }
+
+    fn archive_segments(&self, archive: &Archive, newest: &mut Option<Ts>, active: bool) -> io::Result<()> {
         loop {
             let closed = self.segments.lock().to_archive();
             let Some(closed) = closed else { break };
             // One without a block is not needed, and the next segment may have its name.
             if closed.has_block() {
-                self.keep(archive, &closed, &mut newest)?;
+                self.keep(archive, &closed, newest)?;
             }
             self.segments.lock().archived(&closed.name);
         }
         let so_far = self.segments.lock().so_far().filter(|_| active);
-        so_far.map_or(Ok(()), |so_far| self.keep(archive, &so_far, &mut newest))
+        so_far.map_or(Ok(()), |so_far| self.keep(archive, &so_far, newest))
+    }
+
+    fn put_tip_of(&self, archive: &Archive, ts: Ts) -> io::Result<()> {
+        let (storage, store_id) = (&*archive.storage, self.store_id);
+        let tip = Tip { store_id, ts };
+        Tip::prepare(storage)
+            .and_then(|prepared| tip.put(storage, &*prepared))
+            .map_err(|error| {
+                let place = storage.place();
+                io::Error::new(error.kind(), format!("cannot replace {place}/{TIP}: {error}"))
+            })
     }
 
     fn keep(&self, archive: &Archive, segment: &Closed, newest: &mut Option<Ts>) -> io::Result<()> {

@@ -207,7 +207,9 @@ fn what_is_missing_swapped_or_damaged_in_an_archive_is_named() {
     for (at, name) in names.iter().enumerate() {
         let without = archive.kill();
         without.remove(name).unwrap();
-        // Without its last file it ends earlier.
+        for until in [Until::Ts(last), Until::Newest] {
+            assert!(restored(&copy, &without, until).is_err(), "{name}: {until:?}");
+        }
         let said = archive_error(restored(&copy, &without, Until::Ts(last)));
         // What the first was called nobody knows.
         let named = if at == 0 {
@@ -239,6 +241,17 @@ fn what_is_missing_swapped_or_damaged_in_an_archive_is_named() {
         swapped.put(other, &archive.bytes(name).unwrap());
         let said = archive_error(restored(&copy, &swapped, Until::Ts(last)));
         assert!(said.contains(name) || said.contains(other), "{said}");
+    }
+    // Wherever the newest is cut, between two commits too.
+    let newest = names.last().unwrap();
+    let bytes = archive.bytes(newest).unwrap();
+    for length in (32..bytes.len()).step_by(7) {
+        let cut = archive.kill();
+        cut.put(newest, &bytes[..length]);
+        match restored(&copy, &cut, Until::Newest) {
+            Ok((found, _)) => assert_eq!(found, last, "only marks were cut"),
+            Err(error) => assert!(error.to_string().contains(newest), "{length}: {error}"),
+        }
     }
     let said = archive_error(restored(&copy, &archive, Until::Ts(last.next())));
     assert!(said.contains(&format!("ends with commit {last}")), "{said}");
