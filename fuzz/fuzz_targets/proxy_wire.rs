@@ -6,16 +6,16 @@ use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
 use corun_pooler::admin::Command;
-use corun_pooler::auth::server_login::LoginOptions;
-use corun_pooler::auth::userlist::Userlist;
-use corun_pooler::auth::{
+use corun_wire::auth::server_login::LoginOptions;
+use corun_wire::auth::userlist::Userlist;
+use corun_wire::auth::{
     Authenticator, Credentials, Facts, Lookup, Method, Mock, Secret, ServerLogin, Step, hba, ident,
 };
 use corun_pooler::config::Config;
 use corun_pooler::understand::{Limits, Understanding};
-use corun_pooler::wire::error::Reported;
-use corun_pooler::wire::startup::Packet;
-use corun_pooler::wire::{header, read};
+use corun_wire::error::Reported;
+use corun_wire::startup::Packet;
+use corun_wire::{header, read};
 use ring::rand::SystemRandom;
 
 /// Longest text that is understood here: PostgreSQL's parser takes its time over long ones.
@@ -51,7 +51,7 @@ fn wire(bytes: &[u8]) {
     }
     let reported = Reported::read(bytes);
     let _ = reported.is_fatal();
-    let _ = corun_pooler::tls::negotiate::answer(bytes);
+    let _ = corun_wire::tls::negotiate::answer(bytes);
 }
 
 /// A login of a client, by any method. Nobody gets in who does not know the password.
