@@ -1,7 +1,8 @@
 //! Floats as text: the fewest digits that read back as the same number, laid out as PostgreSQL does.
 //!
 //! Rust finds the fewest digits as well, but takes a decimal that lies just halfway to the next float where rounding to even would lead
-//! back. PostgreSQL does not trust whoever reads to round so (`1e23` has 16 digits there), so such decimals get another digit here.
+//! back. PostgreSQL does not trust whoever reads to round so (`1e23` has 16 digits there), so such decimals get another digit here. And of
+//! two decimals that are as near, PostgreSQL takes the even one.
 
 use std::io::Write as _;
 
@@ -102,9 +103,18 @@ fn write(
     parts: &Parts,
     digits_max: usize,
     print: impl Fn(Option<usize>) -> String,
+    is_same: impl Fn(&str) -> bool,
 ) {
     let (mut digits, mut exponent) = split(&print(None));
     let mut count = digits.len();
+    // Two decimals are as near only where a unit of their last digit is no more than the distance to the next float. Rust rounds to a
+    // number of digits as PostgreSQL does.
+    if count + 1 >= digits_max {
+        let rounded = print(Some(count));
+        if is_same(&rounded) {
+            (digits, exponent) = split(&rounded);
+        }
+    }
     while is_boundary(&digits, exponent, parts) && count < digits_max {
         count += 1;
         (digits, exponent) = split(&print(Some(count)));
@@ -226,6 +236,11 @@ mod tests {
     fn halfway_decimals_are_not_trusted() {
         assert_eq!(text8(1e23), "9.999999999999999e+22");
         assert_eq!(text8(1e22), "1e+22");
+    }
+
+    #[test]
+    fn of_two_that_are_as_near_the_even_one() {
+        assert_eq!(text8(2f64.powi(-25)), "2.9802322387695312e-08");
     }
 
     proptest::proptest! {

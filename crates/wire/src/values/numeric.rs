@@ -212,19 +212,23 @@ impl Numeric {
 
     /// Appends it in binary.
     pub fn write_binary(&self, out: &mut Vec<u8>) {
-        const NOTHING: &Decimal = &Decimal {
-            negative: false,
-            weight: 0,
-            scale: 0,
-            groups: Vec::new(),
-        };
+        const fn nothing(scale: u16) -> Decimal {
+            Decimal {
+                negative: false,
+                weight: 0,
+                scale,
+                groups: Vec::new(),
+            }
+        }
+        const NOTHING: &Decimal = &nothing(0);
+        // What PostgreSQL reads out of its own header of an infinite one.
+        const INFINITE: &Decimal = &nothing(32);
         let (sign, decimal) = match self {
             Self::NaN => (0xc000u16, NOTHING),
-            Self::Infinity => (0xd000, NOTHING),
-            Self::NegativeInfinity => (0xf000, NOTHING),
+            Self::Infinity => (0xd000, INFINITE),
+            Self::NegativeInfinity => (0xf000, INFINITE),
             Self::Finite(decimal) => (if decimal.negative { 0x4000 } else { 0 }, decimal),
         };
-        // PostgreSQL says of infinite ones how many digits they would be shown with: none.
         let groups = decimal.groups.iter().copied();
         for word in [
             decimal.groups.len() as u16,
