@@ -30,17 +30,13 @@ pub fn float8(out: &mut Vec<u8>, value: f64) {
         exponent: exponent.max(1) - 1075,
         narrow_below: fraction == 0 && exponent > 1,
     };
-    write(
-        out,
-        value.is_sign_negative(),
-        15,
-        &parts,
-        17,
-        |digits| match digits {
-            None => format!("{:e}", value.abs()),
-            Some(digits) => format!("{:.*e}", digits - 1, value.abs()),
-        },
-    );
+    let value = value.abs();
+    let print = |digits| match digits {
+        None => format!("{value:e}"),
+        Some(digits) => format!("{value:.*e}", digits - 1),
+    };
+    let is_same = |text: &str| text.parse() == Ok(value);
+    write(out, bits >> 63 != 0, 15, &parts, 17, print, is_same);
 }
 
 /// Appends a `real`.
@@ -59,17 +55,13 @@ pub fn float4(out: &mut Vec<u8>, value: f32) {
         exponent: exponent.max(1) - 150,
         narrow_below: fraction == 0 && exponent > 1,
     };
-    write(
-        out,
-        value.is_sign_negative(),
-        6,
-        &parts,
-        9,
-        |digits| match digits {
-            None => format!("{:e}", value.abs()),
-            Some(digits) => format!("{:.*e}", digits - 1, value.abs()),
-        },
-    );
+    let value = value.abs();
+    let print = |digits| match digits {
+        None => format!("{value:e}"),
+        Some(digits) => format!("{value:.*e}", digits - 1),
+    };
+    let is_same = |text: &str| text.parse() == Ok(value);
+    write(out, bits >> 31 != 0, 6, &parts, 9, print, is_same);
 }
 
 fn special(out: &mut Vec<u8>, value: f64) -> bool {
