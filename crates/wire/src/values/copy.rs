@@ -409,10 +409,7 @@ impl CopyIn {
         let mut fields = Vec::with_capacity(self.columns.into());
         let (mut field, mut quoted, mut in_quotes) = (Vec::new(), false, false);
         let mut rest = line;
-        loop {
-            let Some((&byte, after)) = rest.split_first() else {
-                break;
-            };
+        while let Some((&byte, after)) = rest.split_first() {
             rest = after;
             if in_quotes {
                 match rest.first() {

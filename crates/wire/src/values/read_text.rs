@@ -185,7 +185,7 @@ fn uuid(text: &str) -> Option<[u8; 16]> {
     for c in inner.chars() {
         if c == '-' {
             // Only once between two groups.
-            if digits == 0 || digits % 4 != 0 || digits >= 32 {
+            if digits == 0 || !digits.is_multiple_of(4) || digits >= 32 {
                 return None;
             }
             continue;
