@@ -34,6 +34,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("corun-distributed", &["corun-datafusion"]),
+    ("corun-server", &["corun-datafusion", "corun-store"]),
     ("corun-python", &["corun-datafusion", "corun-topology"]),
     (
         "corun-pooler",
@@ -93,6 +94,7 @@ const LAB: &[&str] = &[
     "corun-store",
     "corun-datafusion",
     "corun-distributed",
+    "corun-server",
     "corun-pooler",
     "corun-cli",
     "corun-workloads",
@@ -106,7 +108,12 @@ const LAB: &[&str] = &[
 const ONLY_IN: &[(&str, &[&str])] = &[
     (
         "datafusion",
-        &["corun-datafusion", "corun-distributed", "corun-python"],
+        &[
+            "corun-datafusion",
+            "corun-distributed",
+            "corun-python",
+            "corun-server",
+        ],
     ),
     ("datafusion-ffi", &["corun-python"]),
     ("pyo3", &["corun-python"]),
@@ -118,13 +125,17 @@ const ONLY_IN: &[(&str, &[&str])] = &[
         &[
             "corun-datafusion",
             "corun-python",
+            "corun-server",
             "corun-sql",
             "corun-workloads",
             "lab-engine",
             "lab-postgres",
         ],
     ),
-    ("parquet", &["corun-datafusion", "corun-workloads", "lab-engine"]),
+    (
+        "parquet",
+        &["corun-datafusion", "corun-server", "corun-workloads", "lab-engine"],
+    ),
     (
         "clap",
         &[
@@ -156,6 +167,7 @@ const PUBLISHED: &[&str] = &[
     "corun-store",
     "corun-datafusion",
     "corun-distributed",
+    "corun-server",
     "corun-pooler",
     "corun-cli",
     "corun-workloads",
@@ -192,6 +204,8 @@ const SELECTIONS: [&[&str]; 3] = [
         "corun-datafusion",
         "-p",
         "corun-distributed",
+        "-p",
+        "corun-server",
         "-p",
         "corun-workloads",
         "-p",
