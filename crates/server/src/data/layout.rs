@@ -52,7 +52,7 @@ pub(crate) type Layout = BTreeMap<String, SchemaLayout>;
 pub(crate) fn catalog(root: &Path, places: &Places) -> Result<Layout, DataError> {
     let mut layout = Layout::from([(PUBLIC.to_owned(), SchemaLayout::default())]);
     if Store::is_in(root) {
-        layout.insert(PUBLIC.to_owned(), of_store(root));
+        layout.entry(PUBLIC.to_owned()).or_default().store = Some(root.to_owned());
         return Ok(layout);
     }
     for (name, path) in entries(root, places)? {
@@ -60,7 +60,7 @@ pub(crate) fn catalog(root: &Path, places: &Places) -> Result<Layout, DataError>
             let schema = layout.entry(PUBLIC.to_owned()).or_default();
             enter(schema, root, &name, path, places)?;
         } else if Store::is_in(&path) {
-            layout.insert(name, of_store(&path));
+            layout.entry(name).or_default().store = Some(path);
         } else {
             let found = entries(&path, places)?;
             let mut schema = SchemaLayout::default();
@@ -77,13 +77,6 @@ pub(crate) fn catalog(root: &Path, places: &Places) -> Result<Layout, DataError>
         }
     }
     Ok(layout)
-}
-
-fn of_store(folder: &Path) -> SchemaLayout {
-    SchemaLayout {
-        store: Some(folder.to_owned()),
-        ..SchemaLayout::default()
-    }
 }
 
 /// Takes a file or a folder that is one table into a schema; other things are left out.
