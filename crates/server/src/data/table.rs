@@ -18,8 +18,8 @@ use datafusion::datasource::listing::{
 };
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
-use futures::{StreamExt, TryStreamExt, stream};
-use object_store::{ObjectStore, ObjectStoreExt};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -185,18 +185,15 @@ async fn schema_of(
     let store = first
         .and_then(|first| state.runtime_env().object_store(&first))
         .map_err(unreadable)?;
-    let of = async |path: &Path| {
-        let at = object_store::path::Path::from_absolute_path(path).map_err(object_store::Error::from)?;
-        let meta = store.head(&at).await?;
-        let schema = reader.infer_schema(state, &store, std::slice::from_ref(&meta)).await;
-        schema.map(|schema| (meta, schema))
-    };
-    let read: Vec<(object_store::ObjectMeta, SchemaRef)> =
-        stream::iter(files.files.iter().map(|file| of(&file.path)))
-            .buffered(READ_AT_ONCE)
-            .try_collect()
-            .await
-            .map_err(unreadable)?;
+    let mut reading = Vec::new();
+    for file in &files.files {
+        reading.push(schema_of_file(file.path.clone(), Arc::clone(&store), Arc::clone(reader), state).boxed());
+    }
+    let read: Vec<(ObjectMeta, SchemaRef)> = stream::iter(reading)
+        .buffered(READ_AT_ONCE)
+        .try_collect()
+        .await
+        .map_err(unreadable)?;
     for ((_, schema), file) in read.iter().zip(&files.files).skip(1) {
         if let Some(difference) = difference(files.format.kind, &read[0].1, schema) {
             return Err(differ(name, &files.files[0].path, &file.path, &difference));
@@ -206,8 +203,20 @@ async fn schema_of(
         return Ok(Arc::clone(&read[0].1));
     }
     // Types that hold the values of all files.
-    let metas: Vec<object_store::ObjectMeta> = read.into_iter().map(|(meta, _)| meta).collect();
+    let metas: Vec<ObjectMeta> = read.into_iter().map(|(meta, _)| meta).collect();
     reader.infer_schema(state, &store, &metas).await.map_err(unreadable)
+}
+
+async fn schema_of_file(
+    path: PathBuf,
+    store: Arc<dyn ObjectStore>,
+    reader: Arc<dyn FileFormat>,
+    state: &SessionState,
+) -> Result<(ObjectMeta, SchemaRef), DataFusionError> {
+    let at = object_store::path::Path::from_absolute_path(path).map_err(object_store::Error::from)?;
+    let meta = store.head(&at).await?;
+    let schema = reader.infer_schema(state, &store, std::slice::from_ref(&meta)).await?;
+    Ok((meta, schema))
 }
 
 /// How the schema of another file of a table differs, if that counts.

@@ -23,8 +23,8 @@ async fn tables(data: &Data, context: &SessionContext) -> Vec<String> {
 #[tokio::test]
 async fn files_of_different_schemas_are_tables_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
-    let nation: Vec<_> = NationArrow::new(NationGenerator::default()).collect();
-    let region: Vec<_> = RegionArrow::new(RegionGenerator::default()).collect();
+    let nation: Vec<_> = NationArrow::new(NationGenerator::default()).map(Result::unwrap).collect();
+    let region: Vec<_> = RegionArrow::new(RegionGenerator::default()).map(Result::unwrap).collect();
     parquet(&folder.path().join("tpch/nation.parquet"), &nation);
     parquet(&folder.path().join("tpch/region.parquet"), &region);
     parquet(&folder.path().join("Nation.parquet"), &nation);
