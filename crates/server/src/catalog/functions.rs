@@ -73,6 +73,7 @@ enum Returns {
     Int4,
     Int8,
     Texts,
+    Ints,
     Positions,
 }
 
@@ -84,6 +85,7 @@ impl Returns {
             Returns::Int4 => DataType::Int32,
             Returns::Int8 => DataType::Int64,
             Returns::Texts => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))),
+            Returns::Ints => DataType::List(Arc::new(Field::new_list_field(DataType::Int32, true))),
             Returns::Positions => DataType::List(Arc::new(Field::new_list_field(DataType::Struct(positions()), true))),
         }
     }
@@ -175,6 +177,14 @@ const FUNCTIONS: &[(&str, Returns, Run)] = &[
     ("inet_server_addr", Returns::Text, |call| call.same(None)),
     ("inet_client_addr", Returns::Text, |call| call.same(None)),
     ("_pg_expandarray", Returns::Positions, expand_array),
+    ("generate_subscripts", Returns::Ints, subscripts),
+    ("no_texts", Returns::Texts, |call| Ok(arrow::array::new_null_array(&Returns::Texts.data_type(), call.rows))),
+    ("json_build_object", Returns::Text, json_build_object),
+    ("to_regtype", Returns::Int4, |call| {
+        let names = call.text(0)?.into_iter();
+        let numbers = names.map(|name| super::types::number(&name?.to_ascii_lowercase()));
+        Ok(Arc::new(numbers.collect::<Int32Array>()))
+    }),
 ];
 
 /// Functions whose answer changes within a session, or that change something.
@@ -501,6 +511,38 @@ fn expand_array(call: &Call<'_>) -> Result<ArrayRef> {
     let item = Arc::new(Field::new_list_field(DataType::Struct(positions()), true));
     let nulls: Option<NullBuffer> = lists.nulls().cloned();
     Ok(Arc::new(ListArray::try_new(item, OffsetBuffer::from_lengths(lengths), Arc::new(items), nulls)?))
+}
+
+/// The positions of an array's values, from 1.
+fn subscripts(call: &Call<'_>) -> Result<ArrayRef> {
+    let Some(column) = call.columns.first() else {
+        return exec_err!("generate_subscripts needs an array");
+    };
+    let of_ints = DataType::List(Arc::new(Field::new_list_field(DataType::Int32, true)));
+    let lists = cast(column, &of_ints)?;
+    let lengths = lists.as_list::<i32>().iter().map(|list| list.map_or(0, |list| list.len()));
+    let numbers = lengths.map(|length| Some((1..=length as i32).map(Some).collect::<Vec<_>>()));
+    Ok(Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(numbers)))
+}
+
+/// Keys and values as the text of an object; values that are numbers or truth values are written as such.
+fn json_build_object(call: &Call<'_>) -> Result<ArrayRef> {
+    let columns = (0..call.columns.len()).map(|at| call.text(at)).collect::<Result<Vec<_>>>()?;
+    let value = |at: usize, text: &str| match call.columns[at].data_type() {
+        DataType::Boolean => text.to_owned(),
+        of if of.is_numeric() => text.to_owned(),
+        _ => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
+    };
+    let object = |row: usize| {
+        let pairs = (0..columns.len() / 2).map(|pair| {
+            let key = columns[2 * pair][row].clone().unwrap_or_default();
+            let text = columns[2 * pair + 1][row].as_deref();
+            let value = text.map_or("null".to_owned(), |text| value(2 * pair + 1, text));
+            format!("\"{key}\" : {value}")
+        });
+        Some(format!("{{{}}}", pairs.collect::<Vec<_>>().join(", ")))
+    };
+    texts((0..call.rows).map(object))
 }
 
 #[cfg(test)]

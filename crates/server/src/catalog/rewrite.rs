@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use datafusion_pg_catalog::sql::rules::{
-    CurrentUserVariableToSessionUserFunctionCall, FixVersionColumnName, SqlStatementRewriteRule, StripCallableQualifier,
+    AliasDuplicatedProjectionRewrite, CurrentUserVariableToSessionUserFunctionCall, FixVersionColumnName, SqlStatementRewriteRule, StripCallableQualifier,
 };
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
@@ -53,11 +53,11 @@ fn rewritten(mut sql: ast::Statement, replaced: Option<&ast::Statement>) -> ast:
         (false, _) => {
             let sql = StripCallableQualifier.rewrite(sql);
             let sql = CurrentUserVariableToSessionUserFunctionCall.rewrite(sql);
-            FixVersionColumnName.rewrite(sql)
+            AliasDuplicatedProjectionRewrite.rewrite(FixVersionColumnName.rewrite(sql))
         }
     };
     _ = sql.visit(&mut SystemNames::default());
-    _ = sql.visit(&mut Shown);
+    _ = sql.visit(&mut Shown { system: names.found });
     sql
 }
 
@@ -146,8 +146,28 @@ impl VisitorMut for QualifiedRegclass {
     }
 }
 
-/// Numbers that a client is to see as names, and arrays that become rows.
-struct Shown;
+/// Numbers that a client is to see as names, and what DataFusion writes differently.
+struct Shown {
+    /// Whether the statement asks the system's tables.
+    system: bool,
+}
+
+/// `x LIKE 'a/_b' ESCAPE '/'` with the escape that DataFusion has.
+fn backslash(pattern: &str, escape: char) -> String {
+    let mut chars = pattern.chars();
+    let mut written = String::new();
+    while let Some(c) = chars.next() {
+        match c {
+            _ if c == escape => {
+                written.push('\\');
+                written.extend(chars.next());
+            }
+            '\\' => written.push_str("\\\\"),
+            c => written.push(c),
+        }
+    }
+    written
+}
 
 impl Shown {
     /// `x::regclass` as the name of `x`.
@@ -187,6 +207,15 @@ impl VisitorMut for Shown {
                     *of = name;
                 }
             }
+            for (at, item) in select.projection.iter_mut().enumerate().filter(|_| self.system) {
+                let null = matches!(item, SelectItem::UnnamedExpr(Expr::Value(value)) if value.value == Value::Null);
+                if null {
+                    *item = SelectItem::ExprWithAlias {
+                        expr: Expr::Value(Value::Null.into()),
+                        alias: Ident::with_quote('"', format!("?column?{}", at + 1)),
+                    };
+                }
+            }
         }
         ControlFlow::Continue(())
     }
@@ -207,15 +236,41 @@ impl VisitorMut for Shown {
     }
 
     fn post_visit_expr(&mut self, of: &mut Expr) -> ControlFlow<()> {
-        let is_expand = |function: &Function| {
-            let name = function.name.0.last().and_then(|part| part.as_ident());
-            name.is_some_and(|name| name.value.eq_ignore_ascii_case("_pg_expandarray"))
-        };
-        if let Expr::Function(function) = of
-            && is_expand(function)
-        {
-            let array = std::mem::replace(of, Expr::Value(Value::Null.into()));
-            *of = call("unnest", vec![array]);
+        let take = |of: &mut Expr| std::mem::replace(of, Expr::Value(Value::Null.into()));
+        match of {
+            Expr::Function(function) if self.system => {
+                let name = function.name.0.last().and_then(|part| part.as_ident());
+                let name = name.map(|name| name.value.to_ascii_lowercase()).unwrap_or_default();
+                match (name.as_str(), &function.args) {
+                    ("_pg_expandarray" | "generate_subscripts", _) => *of = call("unnest", vec![take(of)]),
+                    // What it would list (members of roles, policies) there is not.
+                    ("array", FunctionArguments::Subquery(_)) => *of = call("no_texts", vec![]),
+                    _ => {}
+                }
+            }
+            Expr::CompoundFieldAccess { root, access_chain } if self.system => {
+                if let [ast::AccessExpr::Dot(Expr::Identifier(field))] = access_chain.as_slice() {
+                    let field = Expr::Value(Value::SingleQuotedString(field.value.to_ascii_lowercase()).into());
+                    *of = call("get_field", vec![take(root), field]);
+                }
+            }
+            Expr::Like {
+                pattern, escape_char, ..
+            }
+            | Expr::ILike {
+                pattern, escape_char, ..
+            } => {
+                let escape = escape_char.as_ref().and_then(|escape| match &escape.value {
+                    Value::SingleQuotedString(text) => text.chars().next(),
+                    _ => None,
+                });
+                if let (Some(escape), Some(text)) = (escape.filter(|escape| *escape != '\\'), literal(pattern)) {
+                    let written = Value::SingleQuotedString(backslash(text, escape));
+                    **pattern = Expr::Value(written.into());
+                    *escape_char = None;
+                }
+            }
+            _ => {}
         }
         ControlFlow::Continue(())
     }

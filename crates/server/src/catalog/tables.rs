@@ -265,7 +265,7 @@ const VIEWS: &[&str] = &[
 ];
 
 fn pg_attribute(source: &Source<'_>) -> Rows {
-    let attribute = |relation: i32, name: &str, of: super::types::PgType, number: i64, nullable: bool, default: bool| {
+    let attribute = |relation: i32, name: &str, of: types::PgType, number: i64, nullable: bool, default: bool| {
         let length = types::length(of.oid);
         let collation = if of.oid == 25 { 100 } else { 0 };
         row![
@@ -395,7 +395,7 @@ fn pg_user(source: &Source<'_>) -> Rows {
 }
 
 /// Settings that no session has but clients ask for.
-const CONSTANTS: &[(&str, &str)] = &[("max_index_keys", "32"), ("max_identifier_length", "63"), ("block_size", "8192")];
+const CONSTANTS: &[(&str, &str)] = &[("max_index_keys", "32"), ("max_identifier_length", "63"), ("block_size", "8192"), ("default_table_access_method", "heap")];
 
 /// Name, value and description of all settings.
 pub(crate) fn settings(facts: &dyn SessionFacts) -> Vec<super::facts::SettingFact> {

@@ -82,15 +82,23 @@ pub(crate) fn name(oid: i32) -> &'static str {
     TYPES.iter().find(|known| known.0 == oid).map_or("ARRAY", |known| known.3)
 }
 
-/// The type's own name (`udt_name`).
-pub(crate) fn short_name(oid: i32) -> &'static str {
-    let names = [
+/// Types and their own names (`udt_name`).
+const NAMES: &[(i32, &str)] = &[
         (16, "bool"), (17, "bytea"), (20, "int8"), (21, "int2"), (23, "int4"), (25, "text"), (114, "json"), (700, "float4"),
         (701, "float8"), (1082, "date"), (1083, "time"), (1114, "timestamp"), (1184, "timestamptz"), (1186, "interval"),
         (1700, "numeric"), (1000, "_bool"), (1001, "_bytea"), (1016, "_int8"), (1005, "_int2"), (1007, "_int4"), (1009, "_text"),
         (1021, "_float4"), (1022, "_float8"), (1182, "_date"), (1115, "_timestamp"), (1185, "_timestamptz"), (1231, "_numeric"),
     ];
-    names.iter().find(|known| known.0 == oid).map_or("text", |known| known.1)
+
+/// The type's own name.
+pub(crate) fn short_name(oid: i32) -> &'static str {
+    NAMES.iter().find(|known| known.0 == oid).map_or("text", |known| known.1)
+}
+
+/// The type of a name, own or SQL's.
+pub(crate) fn number(of: &str) -> Option<i32> {
+    let own = NAMES.iter().find(|known| known.1 == of).map(|known| known.0);
+    own.or_else(|| TYPES.iter().find(|known| known.3 == of).map(|known| known.0))
 }
 
 #[cfg(test)]

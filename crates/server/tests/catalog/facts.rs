@@ -39,7 +39,7 @@ impl SessionFacts for Facts {
 
     fn settings(&self) -> Vec<SettingFact> {
         let path = self.search_path().join(", ");
-        [("search_path", path.as_str()), ("server_version", "15.0")]
+        [("search_path", path.as_str()), ("server_version", "15.0"), ("TimeZone", "UTC")]
             .map(|(name, value)| SettingFact {
                 name: name.to_owned(),
                 value: value.to_owned(),
