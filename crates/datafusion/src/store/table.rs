@@ -73,7 +73,10 @@ impl StoreTable {
     /// The same table, of which statements see only commits that a crash would not take back. The first such snapshot of a store waits for
     /// the disk.
     pub fn durable(self) -> Self {
-        StoreTable { durable: true, ..self }
+        StoreTable {
+            durable: true,
+            ..self
+        }
     }
 
     /// The store as a statement reads it now.

@@ -4,7 +4,8 @@ use super::facts::SessionFacts;
 use super::oids::{self, Object};
 use super::relations::quoted;
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Int32Array, Int64Array, ListArray, ListBuilder, StringArray, StringBuilder, StructArray,
+    Array, ArrayRef, AsArray, BooleanArray, Int32Array, Int64Array, ListArray, ListBuilder, StringArray,
+    StringBuilder, StructArray,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
@@ -38,7 +39,11 @@ impl Call<'_> {
             return Ok(vec![None; self.rows]);
         };
         let texts = cast(column, &DataType::Utf8)?;
-        Ok(texts.as_string::<i32>().iter().map(|text| text.map(str::to_owned)).collect())
+        Ok(texts
+            .as_string::<i32>()
+            .iter()
+            .map(|text| text.map(str::to_owned))
+            .collect())
     }
 
     fn number(&self, at: usize) -> Result<Vec<Option<i32>>> {
@@ -86,7 +91,10 @@ impl Returns {
             Returns::Int8 => DataType::Int64,
             Returns::Texts => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))),
             Returns::Ints => DataType::List(Arc::new(Field::new_list_field(DataType::Int32, true))),
-            Returns::Positions => DataType::List(Arc::new(Field::new_list_field(DataType::Struct(positions()), true))),
+            Returns::Positions => DataType::List(Arc::new(Field::new_list_field(
+                DataType::Struct(positions()),
+                true,
+            ))),
         }
     }
 }
@@ -100,37 +108,72 @@ fn positions() -> Fields {
 }
 
 const FUNCTIONS: &[(&str, Returns, Run)] = &[
-    ("current_database", Returns::Text, |call| call.same(Some(&call.context.facts.database()))),
-    ("current_schema", Returns::Text, |call| call.same(call.context.facts.search_path().first().map(String::as_str))),
+    ("current_database", Returns::Text, |call| {
+        call.same(Some(&call.context.facts.database()))
+    }),
+    ("current_schema", Returns::Text, |call| {
+        call.same(call.context.facts.search_path().first().map(String::as_str))
+    }),
     ("current_schemas", Returns::Texts, current_schemas),
-    ("session_user", Returns::Text, |call| call.same(Some(&call.context.facts.session_user()))),
-    ("current_user", Returns::Text, |call| call.same(Some(&call.context.facts.current_user()))),
-    ("version", Returns::Text, |call| call.same(Some(&call.context.facts.version()))),
-    ("pg_backend_pid", Returns::Int4, |call| Ok(Arc::new(Int32Array::from(vec![call.context.facts.pid(); call.rows])))),
+    ("session_user", Returns::Text, |call| {
+        call.same(Some(&call.context.facts.session_user()))
+    }),
+    ("current_user", Returns::Text, |call| {
+        call.same(Some(&call.context.facts.current_user()))
+    }),
+    ("version", Returns::Text, |call| {
+        call.same(Some(&call.context.facts.version()))
+    }),
+    ("pg_backend_pid", Returns::Int4, |call| {
+        Ok(Arc::new(Int32Array::from(vec![
+            call.context.facts.pid();
+            call.rows
+        ])))
+    }),
     ("current_setting", Returns::Text, current_setting),
     ("set_config", Returns::Text, set_config),
     ("pg_get_indexdef", Returns::Text, pg_get_indexdef),
-    ("pg_get_constraintdef", Returns::Text, |call| definition(call, "constraint")),
+    ("pg_get_constraintdef", Returns::Text, |call| {
+        definition(call, "constraint")
+    }),
     ("pg_get_viewdef", Returns::Text, |call| call.same(None)),
-    ("pg_get_expr", Returns::Text, |call| texts(call.text(0)?.into_iter())),
+    ("pg_get_expr", Returns::Text, |call| {
+        texts(call.text(0)?.into_iter())
+    }),
     ("pg_get_userbyid", Returns::Text, pg_get_userbyid),
     ("obj_description", Returns::Text, |call| call.same(None)),
     ("col_description", Returns::Text, |call| call.same(None)),
     ("shobj_description", Returns::Text, |call| call.same(None)),
-    ("pg_get_function_result", Returns::Text, |call| call.same(Some(""))),
-    ("pg_get_function_arguments", Returns::Text, |call| call.same(Some(""))),
-    ("pg_get_function_identity_arguments", Returns::Text, |call| call.same(Some(""))),
+    ("pg_get_function_result", Returns::Text, |call| {
+        call.same(Some(""))
+    }),
+    ("pg_get_function_arguments", Returns::Text, |call| {
+        call.same(Some(""))
+    }),
+    ("pg_get_function_identity_arguments", Returns::Text, |call| {
+        call.same(Some(""))
+    }),
     ("pg_get_functiondef", Returns::Text, |call| call.same(None)),
     ("pg_get_triggerdef", Returns::Text, |call| call.same(None)),
     ("pg_get_ruledef", Returns::Text, |call| call.same(None)),
     ("pg_get_partkeydef", Returns::Text, |call| call.same(None)),
     ("pg_get_serial_sequence", Returns::Text, |call| call.same(None)),
-    ("pg_get_statisticsobjdef_columns", Returns::Text, |call| call.same(None)),
-    ("pg_tablespace_location", Returns::Text, |call| call.same(Some(""))),
+    ("pg_get_statisticsobjdef_columns", Returns::Text, |call| {
+        call.same(None)
+    }),
+    ("pg_tablespace_location", Returns::Text, |call| {
+        call.same(Some(""))
+    }),
     ("pg_size_pretty", Returns::Text, pg_size_pretty),
-    ("pg_client_encoding", Returns::Text, |call| call.same(Some("UTF8"))),
+    ("pg_client_encoding", Returns::Text, |call| {
+        call.same(Some("UTF8"))
+    }),
     ("pg_encoding_to_char", Returns::Text, |call| {
-        texts(call.number(0)?.into_iter().map(|number| Some(if number? == 6 { "UTF8" } else { "" }.to_owned())))
+        texts(
+            call.number(0)?
+                .into_iter()
+                .map(|number| Some(if number? == 6 { "UTF8" } else { "" }.to_owned())),
+        )
     }),
     ("regclass_name", Returns::Text, regclass_name),
     ("regnamespace_name", Returns::Text, |call| {
@@ -147,26 +190,50 @@ const FUNCTIONS: &[(&str, Returns, Run)] = &[
     ("pg_opclass_is_visible", Returns::Bool, |call| all(call, true)),
     ("pg_opfamily_is_visible", Returns::Bool, |call| all(call, true)),
     ("pg_conversion_is_visible", Returns::Bool, |call| all(call, true)),
-    ("pg_statistics_obj_is_visible", Returns::Bool, |call| all(call, true)),
+    ("pg_statistics_obj_is_visible", Returns::Bool, |call| {
+        all(call, true)
+    }),
     ("pg_ts_config_is_visible", Returns::Bool, |call| all(call, true)),
     ("pg_ts_dict_is_visible", Returns::Bool, |call| all(call, true)),
     ("pg_ts_parser_is_visible", Returns::Bool, |call| all(call, true)),
     ("pg_ts_template_is_visible", Returns::Bool, |call| all(call, true)),
-    ("pg_relation_is_publishable", Returns::Bool, |call| all(call, false)),
+    ("pg_relation_is_publishable", Returns::Bool, |call| {
+        all(call, false)
+    }),
     ("pg_is_in_recovery", Returns::Bool, |call| all(call, false)),
     ("pg_is_other_temp_schema", Returns::Bool, |call| all(call, false)),
     ("row_security_active", Returns::Bool, |call| all(call, false)),
     ("pg_has_role", Returns::Bool, |call| has_privilege(call, "role")),
-    ("has_table_privilege", Returns::Bool, |call| has_privilege(call, "table")),
-    ("has_any_column_privilege", Returns::Bool, |call| has_privilege(call, "table")),
-    ("has_schema_privilege", Returns::Bool, |call| has_privilege(call, "schema")),
-    ("has_database_privilege", Returns::Bool, |call| has_privilege(call, "database")),
-    ("has_function_privilege", Returns::Bool, |call| has_privilege(call, "function")),
-    ("has_sequence_privilege", Returns::Bool, |call| has_privilege(call, "sequence")),
-    ("has_type_privilege", Returns::Bool, |call| has_privilege(call, "type")),
-    ("has_language_privilege", Returns::Bool, |call| has_privilege(call, "language")),
-    ("has_tablespace_privilege", Returns::Bool, |call| has_privilege(call, "tablespace")),
-    ("pg_my_temp_schema", Returns::Int4, |call| Ok(Arc::new(Int32Array::from(vec![0; call.rows])))),
+    ("has_table_privilege", Returns::Bool, |call| {
+        has_privilege(call, "table")
+    }),
+    ("has_any_column_privilege", Returns::Bool, |call| {
+        has_privilege(call, "table")
+    }),
+    ("has_schema_privilege", Returns::Bool, |call| {
+        has_privilege(call, "schema")
+    }),
+    ("has_database_privilege", Returns::Bool, |call| {
+        has_privilege(call, "database")
+    }),
+    ("has_function_privilege", Returns::Bool, |call| {
+        has_privilege(call, "function")
+    }),
+    ("has_sequence_privilege", Returns::Bool, |call| {
+        has_privilege(call, "sequence")
+    }),
+    ("has_type_privilege", Returns::Bool, |call| {
+        has_privilege(call, "type")
+    }),
+    ("has_language_privilege", Returns::Bool, |call| {
+        has_privilege(call, "language")
+    }),
+    ("has_tablespace_privilege", Returns::Bool, |call| {
+        has_privilege(call, "tablespace")
+    }),
+    ("pg_my_temp_schema", Returns::Int4, |call| {
+        Ok(Arc::new(Int32Array::from(vec![0; call.rows])))
+    }),
     ("pg_relation_size", Returns::Int8, zeros),
     ("pg_total_relation_size", Returns::Int8, zeros),
     ("pg_table_size", Returns::Int8, zeros),
@@ -178,7 +245,12 @@ const FUNCTIONS: &[(&str, Returns, Run)] = &[
     ("inet_client_addr", Returns::Text, |call| call.same(None)),
     ("_pg_expandarray", Returns::Positions, expand_array),
     ("generate_subscripts", Returns::Ints, subscripts),
-    ("no_texts", Returns::Texts, |call| Ok(arrow::array::new_null_array(&Returns::Texts.data_type(), call.rows))),
+    ("no_texts", Returns::Texts, |call| {
+        Ok(arrow::array::new_null_array(
+            &Returns::Texts.data_type(),
+            call.rows,
+        ))
+    }),
     ("json_build_object", Returns::Text, json_build_object),
     ("to_regtype", Returns::Int4, |call| {
         let names = call.text(0)?.into_iter();
@@ -252,7 +324,11 @@ impl ScalarUDFImpl for Function {
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = arguments.number_rows;
-        let columns = arguments.args.iter().map(|column| column.to_array(rows)).collect::<Result<_>>()?;
+        let columns = arguments
+            .args
+            .iter()
+            .map(|column| column.to_array(rows))
+            .collect::<Result<_>>()?;
         let call = Call {
             name: self.name,
             context: &self.context,
@@ -279,7 +355,9 @@ fn current_schemas(call: &Call<'_>) -> Result<ArrayRef> {
     };
     for with_system in implicit.as_boolean() {
         let path = call.context.facts.search_path().into_iter().map(Some);
-        let system = with_system.unwrap_or(false).then(|| Some("pg_catalog".to_owned()));
+        let system = with_system
+            .unwrap_or(false)
+            .then(|| Some("pg_catalog".to_owned()));
         lists.append_value(system.into_iter().chain(path));
     }
     Ok(Arc::new(lists.finish()))
@@ -288,14 +366,19 @@ fn current_schemas(call: &Call<'_>) -> Result<ArrayRef> {
 fn setting(context: &Context, name: &str) -> Option<String> {
     let constant = || {
         let all = super::tables::settings(&*context.facts).into_iter();
-        all.filter(|setting| setting.name.eq_ignore_ascii_case(name)).map(|setting| setting.value).next()
+        all.filter(|setting| setting.name.eq_ignore_ascii_case(name))
+            .map(|setting| setting.value)
+            .next()
     };
     context.facts.setting(name).or_else(constant)
 }
 
 fn current_setting(call: &Call<'_>) -> Result<ArrayRef> {
     let missing_is_null = match call.columns.get(1) {
-        Some(column) => cast(column, &DataType::Boolean)?.as_boolean().iter().any(|value| value == Some(true)),
+        Some(column) => cast(column, &DataType::Boolean)?
+            .as_boolean()
+            .iter()
+            .any(|value| value == Some(true)),
         None => false,
     };
     let mut values = Vec::new();
@@ -314,7 +397,10 @@ fn current_setting(call: &Call<'_>) -> Result<ArrayRef> {
 
 fn set_config(call: &Call<'_>) -> Result<ArrayRef> {
     let transaction_only = match call.columns.get(2) {
-        Some(column) => cast(column, &DataType::Boolean)?.as_boolean().iter().any(|value| value == Some(true)),
+        Some(column) => cast(column, &DataType::Boolean)?
+            .as_boolean()
+            .iter()
+            .any(|value| value == Some(true)),
         None => return exec_err!("set_config needs three arguments"),
     };
     let mut values = Vec::new();
@@ -333,7 +419,11 @@ fn set_config(call: &Call<'_>) -> Result<ArrayRef> {
 
 fn definition(call: &Call<'_>, kind: &str) -> Result<ArrayRef> {
     let objects = call.number(0)?.into_iter().map(|number| call.object(number));
-    texts(objects.map(|object| object.filter(|object| object.kind == kind).map(|object| object.definition)))
+    texts(objects.map(|object| {
+        object
+            .filter(|object| object.kind == kind)
+            .map(|object| object.definition)
+    }))
 }
 
 /// The whole text of an index, or the name of one of its columns.
@@ -374,7 +464,12 @@ fn pg_size_pretty(call: &Call<'_>) -> Result<ArrayRef> {
         return exec_err!("pg_size_pretty needs one argument");
     };
     let bytes = cast(column, &DataType::Int64)?;
-    texts(bytes.as_primitive::<arrow::datatypes::Int64Type>().iter().map(|bytes| bytes.map(pretty)))
+    texts(
+        bytes
+            .as_primitive::<arrow::datatypes::Int64Type>()
+            .iter()
+            .map(|bytes| bytes.map(pretty)),
+    )
 }
 
 /// Whether a name without a schema would mean this relation.
@@ -403,7 +498,10 @@ fn regclass_name(call: &Call<'_>) -> Result<ArrayRef> {
         _ if number == 0 => "-".to_owned(),
         None => number.to_string(),
         Some(object) => {
-            let name = object.name.rsplit_once('/').map_or(object.name.as_str(), |(_, index)| index);
+            let name = object
+                .name
+                .rsplit_once('/')
+                .map_or(object.name.as_str(), |(_, index)| index);
             match is_visible(call, &object, number) {
                 true => quoted(name),
                 false => format!("{}.{}", quoted(&object.schema), quoted(name)),
@@ -468,10 +566,12 @@ fn has_privilege(call: &Call<'_>, kind: &str) -> Result<ArrayRef> {
     let name = |at: usize| -> Result<Vec<Option<String>>> {
         if call.columns[at].data_type().is_integer() {
             let numbers = call.number(at)?.into_iter();
-            let names = numbers.map(|number| call.object(number).map(|object| match object.schema.as_str() {
-                "" => object.name,
-                schema => format!("{schema}.{}", object.name),
-            }));
+            let names = numbers.map(|number| {
+                call.object(number).map(|object| match object.schema.as_str() {
+                    "" => object.name,
+                    schema => format!("{schema}.{}", object.name),
+                })
+            });
             return Ok(names.collect());
         }
         call.text(at)
@@ -506,11 +606,19 @@ fn expand_array(call: &Call<'_>) -> Result<ArrayRef> {
         numbers.extend((1..=length as i32).map(Some));
         lengths.push(length);
     }
-    let columns: Vec<ArrayRef> = vec![Arc::new(Int32Array::from(values)), Arc::new(Int32Array::from(numbers))];
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from(values)),
+        Arc::new(Int32Array::from(numbers)),
+    ];
     let items = StructArray::try_new(positions(), columns, None)?;
     let item = Arc::new(Field::new_list_field(DataType::Struct(positions()), true));
     let nulls: Option<NullBuffer> = lists.nulls().cloned();
-    Ok(Arc::new(ListArray::try_new(item, OffsetBuffer::from_lengths(lengths), Arc::new(items), nulls)?))
+    Ok(Arc::new(ListArray::try_new(
+        item,
+        OffsetBuffer::from_lengths(lengths),
+        Arc::new(items),
+        nulls,
+    )?))
 }
 
 /// The positions of an array's values, from 1.
@@ -520,14 +628,21 @@ fn subscripts(call: &Call<'_>) -> Result<ArrayRef> {
     };
     let of_ints = DataType::List(Arc::new(Field::new_list_field(DataType::Int32, true)));
     let lists = cast(column, &of_ints)?;
-    let lengths = lists.as_list::<i32>().iter().map(|list| list.map_or(0, |list| list.len()));
+    let lengths = lists
+        .as_list::<i32>()
+        .iter()
+        .map(|list| list.map_or(0, |list| list.len()));
     let numbers = lengths.map(|length| Some((1..=length as i32).map(Some).collect::<Vec<_>>()));
-    Ok(Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(numbers)))
+    Ok(Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(
+        numbers,
+    )))
 }
 
 /// Keys and values as the text of an object; values that are numbers or truth values are written as such.
 fn json_build_object(call: &Call<'_>) -> Result<ArrayRef> {
-    let columns = (0..call.columns.len()).map(|at| call.text(at)).collect::<Result<Vec<_>>>()?;
+    let columns = (0..call.columns.len())
+        .map(|at| call.text(at))
+        .collect::<Result<Vec<_>>>()?;
     let value = |at: usize, text: &str| match call.columns[at].data_type() {
         DataType::Boolean => text.to_owned(),
         of if of.is_numeric() => text.to_owned(),

@@ -97,11 +97,26 @@ pub(crate) fn make(name: &str, source: &Source<'_>) -> Option<Result<Arc<dyn Tab
 fn tables(source: &Source<'_>) -> Vec<Vec<Value>> {
     let of = |schema: &str, name: &str, kind: &str| {
         row![
-            source.catalog, schema, name, kind, Value::Null, Value::Null, Value::Null, Value::Null, Value::Null, "NO", "NO", Value::Null
+            source.catalog,
+            schema,
+            name,
+            kind,
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            "NO",
+            "NO",
+            Value::Null
         ]
     };
     let users = source.relations.iter().map(|relation| {
-        let kind = if relation.kind == "v" { "VIEW" } else { "BASE TABLE" };
+        let kind = if relation.kind == "v" {
+            "VIEW"
+        } else {
+            "BASE TABLE"
+        };
         of(&relation.schema, &relation.name, kind)
     });
     let system = super::schema::system_tables().map(|name| of("pg_catalog", name, "BASE TABLE"));
@@ -138,12 +153,27 @@ fn columns(source: &Source<'_>) -> Vec<Vec<Value>> {
             };
             let octets = (column.of.oid == 25).then_some(1 << 30);
             let mut row = row![
-                source.catalog, relation.schema.clone(), relation.name.clone(), column.name.clone(), at as i64 + 1,
-                column.default.clone(), if column.nullable { "YES" } else { "NO" }, types::name(column.of.oid), Value::Null, octets,
-                precision, radix, scale, datetime
+                source.catalog,
+                relation.schema.clone(),
+                relation.name.clone(),
+                column.name.clone(),
+                at as i64 + 1,
+                column.default.clone(),
+                if column.nullable { "YES" } else { "NO" },
+                types::name(column.of.oid),
+                Value::Null,
+                octets,
+                precision,
+                radix,
+                scale,
+                datetime
             ];
             row.resize(25, Value::Null);
-            row.extend(row![source.catalog, "pg_catalog", types::short_name(column.of.oid)]);
+            row.extend(row![
+                source.catalog,
+                "pg_catalog",
+                types::short_name(column.of.oid)
+            ]);
             row.resize(32, Value::Null);
             row.extend(row![(at + 1).to_string(), "NO", "NO"]);
             row.resize(40, Value::Null);
@@ -156,17 +186,33 @@ fn columns(source: &Source<'_>) -> Vec<Vec<Value>> {
 }
 
 fn schemata(source: &Source<'_>) -> Vec<Vec<Value>> {
-    let owner = source.facts.roles().into_iter().find(|role| role.oid == super::tables::OWNER);
+    let owner = source
+        .facts
+        .roles()
+        .into_iter()
+        .find(|role| role.oid == super::tables::OWNER);
     let owner = owner.map(|role| role.name);
     let system = ["information_schema".to_owned(), "pg_catalog".to_owned()];
     let names = system.into_iter().chain(schemas(source.provider));
-    names.map(|name| row![source.catalog, name, owner.clone()]).collect()
+    names
+        .map(|name| row![source.catalog, name, owner.clone()])
+        .collect()
 }
 
 fn views(source: &Source<'_>) -> Vec<Vec<Value>> {
     let views = source.relations.iter().filter(|relation| relation.kind == "v");
     views
-        .map(|of| row![source.catalog, of.schema.clone(), of.name.clone(), of.definition.clone(), "NONE", "NO", "NO"])
+        .map(|of| {
+            row![
+                source.catalog,
+                of.schema.clone(),
+                of.name.clone(),
+                of.definition.clone(),
+                "NONE",
+                "NO",
+                "NO"
+            ]
+        })
         .collect()
 }
 
@@ -182,7 +228,16 @@ fn table_constraints(source: &Source<'_>) -> Vec<Vec<Value>> {
             let kind = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };
             let schema = relation.schema.as_str();
             row![
-                source.catalog, schema, index.name.clone(), source.catalog, schema, relation.name.clone(), kind, "NO", "NO", "YES",
+                source.catalog,
+                schema,
+                index.name.clone(),
+                source.catalog,
+                schema,
+                relation.name.clone(),
+                kind,
+                "NO",
+                "NO",
+                "YES",
                 "YES"
             ]
         })
@@ -196,8 +251,14 @@ fn key_column_usage(source: &Source<'_>) -> Vec<Vec<Value>> {
         let rows = columns.map(|(at, column)| {
             let column = &relation.columns[*column as usize - 1].name;
             row![
-                source.catalog, schema.clone(), index.name.clone(), source.catalog, schema.clone(), relation.name.clone(),
-                column.clone(), at as i64 + 1
+                source.catalog,
+                schema.clone(),
+                index.name.clone(),
+                source.catalog,
+                schema.clone(),
+                relation.name.clone(),
+                column.clone(),
+                at as i64 + 1
             ]
         });
         rows.collect::<Vec<_>>()

@@ -45,7 +45,9 @@ pub fn install(context: &SessionContext, facts: Arc<dyn SessionFacts>) -> Result
     let found = Arc::clone(state.catalog_list());
     let default = state.config().options().catalog.default_catalog.clone();
     if found.catalog(&default).is_none() {
-        return Err(DataFusionError::Configuration(format!("there is no catalog \"{default}\"")));
+        return Err(DataFusionError::Configuration(format!(
+            "there is no catalog \"{default}\""
+        )));
     }
     let catalogs = Arc::new(MemoryCatalogProviderList::new());
     for name in found.catalog_names() {

@@ -60,12 +60,20 @@ pub(crate) fn of(catalog: &str, kind: &'static str, schema: &str, name: &str) ->
 /// The same of an object with a definition, which replaces the one that is known.
 pub(crate) fn enter(catalog: &str, object: Object) -> i32 {
     let mut numbers = NUMBERS.lock();
-    let key = (catalog.to_owned(), object.kind, object.schema.clone(), object.name.clone());
+    let key = (
+        catalog.to_owned(),
+        object.kind,
+        object.schema.clone(),
+        object.name.clone(),
+    );
     let next = FIRST + i32::try_from(numbers.of.len()).unwrap_or(i32::MAX - FIRST);
-    let fixed = FIXED
-        .iter()
-        .find(|(kind, schema, name, _)| (*kind, *schema, *name) == (object.kind, &object.schema, &object.name));
-    let number = *numbers.of.entry(key).or_insert(fixed.map_or(next, |fixed| fixed.3));
+    let fixed = FIXED.iter().find(|(kind, schema, name, _)| {
+        (*kind, *schema, *name) == (object.kind, &object.schema, &object.name)
+    });
+    let number = *numbers
+        .of
+        .entry(key)
+        .or_insert(fixed.map_or(next, |fixed| fixed.3));
     numbers.objects.insert(number, (catalog.to_owned(), object));
     number
 }

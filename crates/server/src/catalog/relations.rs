@@ -71,7 +71,9 @@ pub(crate) async fn of(name: &str, catalog: &dyn CatalogProvider) -> Vec<Relatio
 }
 
 fn relation(catalog: &str, schema: &str, name: &str, of: &Arc<dyn TableProvider>) -> Relation {
-    let definition = of.downcast_ref::<StoreTable>().map(|table| table.table().definition());
+    let definition = of
+        .downcast_ref::<StoreTable>()
+        .map(|table| table.table().definition());
     let arrow = of.schema();
     let columns: Vec<Column> = arrow
         .fields()
@@ -83,9 +85,14 @@ fn relation(catalog: &str, schema: &str, name: &str, of: &Arc<dyn TableProvider>
             default: default(definition.as_ref(), field.name()),
         })
         .collect();
-    let rows = of.downcast_ref::<StoreTable>().map_or(-1.0, |table| table.table().rows() as f32);
+    let rows = of
+        .downcast_ref::<StoreTable>()
+        .map_or(-1.0, |table| table.table().rows() as f32);
     let keys = keys(definition.as_ref(), of, &columns, name);
-    let indexes = keys.into_iter().map(|key| index(catalog, schema, name, &columns, key)).collect();
+    let indexes = keys
+        .into_iter()
+        .map(|key| index(catalog, schema, name, &columns, key))
+        .collect();
     Relation {
         oid: oids::of(catalog, "class", schema, name),
         schema: schema.to_owned(),
@@ -103,7 +110,9 @@ fn relation(catalog: &str, schema: &str, name: &str, of: &Arc<dyn TableProvider>
 
 fn default(definition: Option<&TableDef>, column: &str) -> Option<String> {
     let definition = definition?;
-    let default = definition.columns[definition.position(column)?].default.as_ref()?;
+    let default = definition.columns[definition.position(column)?]
+        .default
+        .as_ref()?;
     Some(default.to_string())
 }
 
@@ -116,14 +125,27 @@ struct Key {
 }
 
 /// Keys and indexes: of a store's table all, of others those that they say.
-fn keys(definition: Option<&TableDef>, of: &Arc<dyn TableProvider>, columns: &[Column], name: &str) -> Vec<Key> {
+fn keys(
+    definition: Option<&TableDef>,
+    of: &Arc<dyn TableProvider>,
+    columns: &[Column],
+    name: &str,
+) -> Vec<Key> {
     if let Some(definition) = definition {
         let primary = definition.primary_key_index().map(|index| index.name.clone());
         let key = |index: &corun_store::IndexDef| {
             let is_primary = primary.as_ref() == Some(&index.name);
             Key {
-                name: if is_primary { format!("{name}_pkey") } else { index.name.clone() },
-                columns: index.columns.iter().filter_map(|column| definition.position(column)).collect(),
+                name: if is_primary {
+                    format!("{name}_pkey")
+                } else {
+                    index.name.clone()
+                },
+                columns: index
+                    .columns
+                    .iter()
+                    .filter_map(|column| definition.position(column))
+                    .collect(),
                 unique: index.unique,
                 primary: is_primary,
                 key: is_primary,
@@ -138,9 +160,17 @@ fn keys(definition: Option<&TableDef>, of: &Arc<dyn TableProvider>, columns: &[C
                 Constraint::PrimaryKey(at) => (at, true),
                 Constraint::Unique(at) => (at, false),
             };
-            let names: Vec<&str> = at.iter().filter_map(|at| columns.get(*at)).map(|column| column.name.as_str()).collect();
+            let names: Vec<&str> = at
+                .iter()
+                .filter_map(|at| columns.get(*at))
+                .map(|column| column.name.as_str())
+                .collect();
             Key {
-                name: if primary { format!("{name}_pkey") } else { format!("{name}_{}_key", names.join("_")) },
+                name: if primary {
+                    format!("{name}_pkey")
+                } else {
+                    format!("{name}_{}_key", names.join("_"))
+                },
                 columns: at.clone(),
                 unique: true,
                 primary,
@@ -151,8 +181,17 @@ fn keys(definition: Option<&TableDef>, of: &Arc<dyn TableProvider>, columns: &[C
 }
 
 fn index(catalog: &str, schema: &str, table: &str, columns: &[Column], key: Key) -> Index {
-    let names: Vec<String> = key.columns.iter().filter_map(|at| columns.get(*at)).map(|column| column.name.clone()).collect();
-    let list = names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
+    let names: Vec<String> = key
+        .columns
+        .iter()
+        .filter_map(|at| columns.get(*at))
+        .map(|column| column.name.clone())
+        .collect();
+    let list = names
+        .iter()
+        .map(|name| quoted(name))
+        .collect::<Vec<_>>()
+        .join(", ");
     let unique = if key.unique { "UNIQUE " } else { "" };
     let definition = format!(
         "CREATE {unique}INDEX {} ON {}.{} USING btree ({list})",
@@ -186,7 +225,9 @@ fn index(catalog: &str, schema: &str, table: &str, columns: &[Column], key: Key)
 /// A name as it must be written in SQL.
 pub(crate) fn quoted(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     match plain {
         true => name.to_owned(),
         false => format!("\"{}\"", name.replace('"', "\"\"")),

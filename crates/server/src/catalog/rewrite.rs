@@ -7,13 +7,13 @@
 use datafusion::error::Result;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{
-    self, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart, SelectItem, SetExpr, TableFactor, Value, VisitMut, VisitorMut,
+    self, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
+    Ident, ObjectName, ObjectNamePart, SelectItem, SetExpr, TableFactor, Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use datafusion_pg_catalog::sql::rules::{
-    AliasDuplicatedProjectionRewrite, CurrentUserVariableToSessionUserFunctionCall, FixVersionColumnName, SqlStatementRewriteRule, StripCallableQualifier,
+    AliasDuplicatedProjectionRewrite, FixVersionColumnName, SqlStatementRewriteRule, StripCallableQualifier,
 };
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
@@ -32,13 +32,16 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>> {
     // The same statements, with whole texts of known clients replaced; statements that only DataFusion has are no SQL to that parser.
     let replaced = COMPATIBLE.parse(sql).unwrap_or_default();
     let whole = replaced.len() == statements.len();
-    let rewritten = statements.into_iter().enumerate().map(|(at, statement)| match statement {
-        Statement::Statement(sql) => {
-            let replaced = replaced.get(at).filter(|_| whole);
-            Statement::Statement(Box::new(rewritten(*sql, replaced)))
-        }
-        other => other,
-    });
+    let rewritten = statements
+        .into_iter()
+        .enumerate()
+        .map(|(at, statement)| match statement {
+            Statement::Statement(sql) => {
+                let replaced = replaced.get(at).filter(|_| whole);
+                Statement::Statement(Box::new(rewritten(*sql, replaced)))
+            }
+            other => other,
+        });
     Ok(rewritten.collect())
 }
 
@@ -52,7 +55,6 @@ fn rewritten(mut sql: ast::Statement, replaced: Option<&ast::Statement>) -> ast:
         (true, _) => COMPATIBLE.rewrite(sql),
         (false, _) => {
             let sql = StripCallableQualifier.rewrite(sql);
-            let sql = CurrentUserVariableToSessionUserFunctionCall.rewrite(sql);
             AliasDuplicatedProjectionRewrite.rewrite(FixVersionColumnName.rewrite(sql))
         }
     };
@@ -80,9 +82,12 @@ impl VisitorMut for SystemNames {
             match parts.as_slice() {
                 [only] if super::schema::system_tables().any(|known| known == only) => {
                     self.found = true;
-                    name.0.insert(0, ObjectNamePart::Identifier(Ident::new("pg_catalog")));
+                    name.0
+                        .insert(0, ObjectNamePart::Identifier(Ident::new("pg_catalog")));
                 }
-                [.., schema, _] if schema == "pg_catalog" || schema == "information_schema" => self.found = true,
+                [.., schema, _] if schema == "pg_catalog" || schema == "information_schema" => {
+                    self.found = true
+                }
                 _ => {}
             }
         }
@@ -91,7 +96,9 @@ impl VisitorMut for SystemNames {
 }
 
 fn call(name: &str, arguments: Vec<Expr>) -> Expr {
-    let arguments = arguments.into_iter().map(|of| FunctionArg::Unnamed(FunctionArgExpr::Expr(of)));
+    let arguments = arguments
+        .into_iter()
+        .map(|of| FunctionArg::Unnamed(FunctionArgExpr::Expr(of)));
     Expr::Function(Function {
         name: ObjectName::from(vec![Ident::new(name)]),
         args: FunctionArguments::List(FunctionArgumentList {
@@ -111,7 +118,9 @@ fn call(name: &str, arguments: Vec<Expr>) -> Expr {
 /// The bare name of a type: `pg_catalog.regclass` is `regclass`.
 fn type_name(of: &ast::DataType) -> String {
     let name = of.to_string().to_ascii_lowercase();
-    name.strip_prefix("pg_catalog.").map(str::to_owned).unwrap_or(name)
+    name.strip_prefix("pg_catalog.")
+        .map(str::to_owned)
+        .unwrap_or(name)
 }
 
 fn literal(of: &Expr) -> Option<&str> {
@@ -141,6 +150,49 @@ impl VisitorMut for QualifiedRegclass {
             let argument = std::mem::replace(expr.as_mut(), Expr::Value(Value::Null.into()));
             *of = call("regclass_of", vec![argument]);
             self.changed = true;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// A subquery that stands for one value, written so that DataFusion sees that it has at most one row.
+fn at_most_one(query: &mut ast::Query) {
+    let limited = query.limit_clause.is_some() || query.fetch.is_some();
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return;
+    };
+    let aggregates = [
+        "array_agg",
+        "string_agg",
+        "count",
+        "max",
+        "min",
+        "sum",
+        "json_agg",
+        "bool_or",
+        "bool_and",
+    ];
+    if let ([SelectItem::UnnamedExpr(of) | SelectItem::ExprWithAlias { expr: of, .. }], false) =
+        (select.projection.as_mut_slice(), limited)
+    {
+        let text = of.to_string().to_ascii_lowercase();
+        if !aggregates.iter().any(|name| text.contains(&format!("{name}("))) {
+            let value = std::mem::replace(of, Expr::Value(Value::Null.into()));
+            *of = call("min", vec![value]);
+            query.order_by = None;
+        }
+    }
+}
+
+/// Makes subqueries null: in a column's `CASE` they depend on the row, which DataFusion cannot plan there.
+struct NoSubqueries;
+
+impl VisitorMut for NoSubqueries {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, of: &mut Expr) -> ControlFlow<()> {
+        if matches!(of, Expr::Subquery(_)) {
+            *of = Expr::Value(Value::Null.into());
         }
         ControlFlow::Continue(())
     }
@@ -208,7 +260,13 @@ impl VisitorMut for Shown {
                 }
             }
             for (at, item) in select.projection.iter_mut().enumerate().filter(|_| self.system) {
-                let null = matches!(item, SelectItem::UnnamedExpr(Expr::Value(value)) if value.value == Value::Null);
+                if let SelectItem::UnnamedExpr(of) | SelectItem::ExprWithAlias { expr: of, .. } = item
+                    && matches!(of, Expr::Case { .. })
+                {
+                    _ = of.visit(&mut NoSubqueries);
+                }
+                let null =
+                    matches!(item, SelectItem::UnnamedExpr(Expr::Value(value)) if value.value == Value::Null);
                 if null {
                     *item = SelectItem::ExprWithAlias {
                         expr: Expr::Value(Value::Null.into()),
@@ -238,9 +296,24 @@ impl VisitorMut for Shown {
     fn post_visit_expr(&mut self, of: &mut Expr) -> ControlFlow<()> {
         let take = |of: &mut Expr| std::mem::replace(of, Expr::Value(Value::Null.into()));
         match of {
+            Expr::Identifier(name)
+                if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("current_schema") =>
+            {
+                *of = call("current_schema", vec![]);
+            }
+            Expr::Function(function) if matches!(function.args, FunctionArguments::None) => {
+                match function.name.to_string().to_ascii_lowercase().as_str() {
+                    "current_catalog" => *of = call("current_database", vec![]),
+                    "user" | "current_role" => *of = call("current_user", vec![]),
+                    _ => {}
+                }
+            }
+            Expr::Subquery(query) if self.system => at_most_one(query),
             Expr::Function(function) if self.system => {
                 let name = function.name.0.last().and_then(|part| part.as_ident());
-                let name = name.map(|name| name.value.to_ascii_lowercase()).unwrap_or_default();
+                let name = name
+                    .map(|name| name.value.to_ascii_lowercase())
+                    .unwrap_or_default();
                 match (name.as_str(), &function.args) {
                     ("_pg_expandarray" | "generate_subscripts", _) => *of = call("unnest", vec![take(of)]),
                     // What it would list (members of roles, policies) there is not.
@@ -250,7 +323,8 @@ impl VisitorMut for Shown {
             }
             Expr::CompoundFieldAccess { root, access_chain } if self.system => {
                 if let [ast::AccessExpr::Dot(Expr::Identifier(field))] = access_chain.as_slice() {
-                    let field = Expr::Value(Value::SingleQuotedString(field.value.to_ascii_lowercase()).into());
+                    let field =
+                        Expr::Value(Value::SingleQuotedString(field.value.to_ascii_lowercase()).into());
                     *of = call("get_field", vec![take(root), field]);
                 }
             }
@@ -264,11 +338,18 @@ impl VisitorMut for Shown {
                     Value::SingleQuotedString(text) => text.chars().next(),
                     _ => None,
                 });
-                if let (Some(escape), Some(text)) = (escape.filter(|escape| *escape != '\\'), literal(pattern)) {
-                    let written = Value::SingleQuotedString(backslash(text, escape));
-                    **pattern = Expr::Value(written.into());
-                    *escape_char = None;
-                }
+                let Some(escape) = escape.filter(|escape| *escape != '\\') else {
+                    return ControlFlow::Continue(());
+                };
+                let text = |text: String| Expr::Value(Value::SingleQuotedString(text).into());
+                **pattern = match literal(pattern) {
+                    Some(given) => text(backslash(given, escape)),
+                    None => call(
+                        "replace",
+                        vec![take(pattern), text(escape.to_string()), text("\\".to_owned())],
+                    ),
+                };
+                *escape_char = None;
             }
             _ => {}
         }
@@ -281,7 +362,12 @@ mod tests {
     use super::*;
 
     fn of(sql: &str) -> String {
-        parse(sql).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        parse(sql)
+            .unwrap()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     #[test]
@@ -292,7 +378,10 @@ mod tests {
 
     #[test]
     fn system_tables_get_their_schema() {
-        assert_eq!(of("SELECT pid FROM pg_stat_activity"), "SELECT pid FROM pg_catalog.pg_stat_activity");
+        assert_eq!(
+            of("SELECT pid FROM pg_stat_activity"),
+            "SELECT pid FROM pg_catalog.pg_stat_activity"
+        );
         assert_eq!(of("SELECT * FROM pg_mine"), "SELECT * FROM pg_mine");
     }
 

@@ -1,8 +1,8 @@
 //! System tables written as data: a text of columns (`oid:oid relname:name`), and rows of [`Value`]s.
 
 use arrow::array::{
-    ArrayRef, BooleanArray, Float32Array, Int16Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
-    StringBuilder, ListBuilder, TimestampMicrosecondArray,
+    ArrayRef, BooleanArray, Float32Array, Int16Array, Int32Array, Int64Array, ListArray, ListBuilder,
+    RecordBatch, StringArray, StringBuilder, TimestampMicrosecondArray,
 };
 use arrow::datatypes::{DataType, Field, Int16Type, Int32Type, Schema, SchemaRef, TimeUnit};
 use datafusion::catalog::{MemTable, TableProvider};
@@ -76,7 +76,9 @@ fn field(column: &str) -> Field {
 
 /// The schema that a text of columns describes.
 pub(crate) fn schema(columns: &str) -> SchemaRef {
-    Arc::new(Schema::new(columns.split_whitespace().map(field).collect::<Vec<_>>()))
+    Arc::new(Schema::new(
+        columns.split_whitespace().map(field).collect::<Vec<_>>(),
+    ))
 }
 
 /// A table of these rows; columns that a row is too short for are null.
@@ -86,7 +88,9 @@ pub(crate) fn schema(columns: &str) -> SchemaRef {
 pub(crate) fn table(columns: &str, rows: &[Vec<Value>]) -> Result<Arc<dyn TableProvider>> {
     let schema = schema(columns);
     let arrays = schema.fields().iter().enumerate();
-    let arrays: Vec<ArrayRef> = arrays.map(|(at, field)| array(field.data_type(), rows, at)).collect();
+    let arrays: Vec<ArrayRef> = arrays
+        .map(|(at, field)| array(field.data_type(), rows, at))
+        .collect();
     let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows.len()));
     let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), arrays, &options)?;
     Ok(Arc::new(MemTable::try_new(schema, vec![vec![batch]])?))
@@ -111,16 +115,28 @@ fn array(of: &DataType, rows: &[Vec<Value>], at: usize) -> ArrayRef {
             Value::Bool(value) => Some(*value),
             _ => None,
         }))),
-        DataType::Int16 => Arc::new(Int16Array::from_iter(ints().map(|value| value.map(|value| value as i16)))),
-        DataType::Int32 => Arc::new(Int32Array::from_iter(ints().map(|value| value.map(|value| value as i32)))),
+        DataType::Int16 => Arc::new(Int16Array::from_iter(
+            ints().map(|value| value.map(|value| value as i16)),
+        )),
+        DataType::Int32 => Arc::new(Int32Array::from_iter(
+            ints().map(|value| value.map(|value| value as i32)),
+        )),
         DataType::Int64 => Arc::new(Int64Array::from_iter(ints())),
-        DataType::Timestamp(..) => Arc::new(TimestampMicrosecondArray::from_iter(ints()).with_timezone("UTC")),
+        DataType::Timestamp(..) => {
+            Arc::new(TimestampMicrosecondArray::from_iter(ints()).with_timezone("UTC"))
+        }
         DataType::Float32 => Arc::new(Float32Array::from_iter(values().map(|value| match value {
             Value::Float(value) => Some(*value),
             _ => None,
         }))),
         DataType::List(item) if *item.data_type() == DataType::Int16 => {
-            let lists = lists().map(|list| list.map(|list| list.into_iter().map(|value| Some(value as i16)).collect::<Vec<_>>()));
+            let lists = lists().map(|list| {
+                list.map(|list| {
+                    list.into_iter()
+                        .map(|value| Some(value as i16))
+                        .collect::<Vec<_>>()
+                })
+            });
             Arc::new(ListArray::from_iter_primitive::<Int16Type, _, _>(lists))
         }
         DataType::List(item) if *item.data_type() == DataType::Int32 => {

@@ -1,14 +1,14 @@
 //! The system schemas of a session: a catalog's own schemas with `pg_catalog` and `information_schema` beside them.
 
 use super::facts::SessionFacts;
+use super::information;
 use super::relations;
 use super::tables::{self, Source};
-use super::information;
+use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, MemoryCatalogProviderList, SchemaProvider, TableProvider,
 };
 use datafusion::common::exec_err;
-use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::error::Result;
 use datafusion_pg_catalog::pg_catalog::context::EmptyContextProvider;
 use datafusion_pg_catalog::pg_catalog::{PG_CATALOG_TABLES, PgCatalogSchemaProvider, PgCatalogStaticTables};
@@ -32,7 +32,8 @@ pub(crate) fn static_tables() -> Option<Arc<PgCatalogStaticTables>> {
 /// Names in `pg_catalog`, sorted.
 pub(crate) fn system_tables() -> impl Iterator<Item = &'static str> {
     let own = tables::TABLES.iter().map(|(name, ..)| *name);
-    let names: std::collections::BTreeSet<&'static str> = PG_CATALOG_TABLES.iter().copied().chain(own).collect();
+    let names: std::collections::BTreeSet<&'static str> =
+        PG_CATALOG_TABLES.iter().copied().chain(own).collect();
     names.into_iter()
 }
 
@@ -110,7 +111,10 @@ impl SchemaProvider for SystemSchema {
     fn table_names(&self) -> Vec<String> {
         match self.system {
             System::PgCatalog => system_tables().map(str::to_owned).collect(),
-            System::Information => information::names().chain(OF_DATAFUSION.iter().copied()).map(str::to_owned).collect(),
+            System::Information => information::names()
+                .chain(OF_DATAFUSION.iter().copied())
+                .map(str::to_owned)
+                .collect(),
         }
     }
 
@@ -129,7 +133,9 @@ impl SchemaProvider for SystemSchema {
                 }
             }
             System::Information if OF_DATAFUSION.contains(&name.as_str()) => {
-                InformationSchemaProvider::new(Arc::clone(&self.catalog.all)).table(&name).await
+                InformationSchemaProvider::new(Arc::clone(&self.catalog.all))
+                    .table(&name)
+                    .await
             }
             System::Information => {
                 let source = self.catalog.source(true).await;

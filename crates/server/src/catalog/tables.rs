@@ -65,7 +65,12 @@ pub(crate) const TABLES: &[(&str, &str, Make, bool)] = &[
         pg_constraint,
         true,
     ),
-    ("pg_attrdef", "oid:oid adrelid:oid adnum:int2 adbin:text", pg_attrdef, true),
+    (
+        "pg_attrdef",
+        "oid:oid adrelid:oid adnum:int2 adbin:text",
+        pg_attrdef,
+        true,
+    ),
     (
         "pg_indexes",
         "schemaname:name tablename:name indexname:name tablespace:name indexdef:text",
@@ -78,7 +83,12 @@ pub(crate) const TABLES: &[(&str, &str, Make, bool)] = &[
         pg_tables,
         true,
     ),
-    ("pg_views", "schemaname:name viewname:name viewowner:name definition:text", pg_views, true),
+    (
+        "pg_views",
+        "schemaname:name viewname:name viewowner:name definition:text",
+        pg_views,
+        true,
+    ),
     (
         "pg_stat_user_tables",
         "relid:oid schemaname:name relname:name seq_scan:int8 seq_tup_read:int8 idx_scan:int8 idx_tup_fetch:int8 n_live_tup:int8 \
@@ -86,7 +96,12 @@ pub(crate) const TABLES: &[(&str, &str, Make, bool)] = &[
         pg_stat_user_tables,
         true,
     ),
-    ("pg_namespace", "oid:oid nspname:name nspowner:oid nspacl:text[]", pg_namespace, false),
+    (
+        "pg_namespace",
+        "oid:oid nspname:name nspowner:oid nspacl:text[]",
+        pg_namespace,
+        false,
+    ),
     (
         "pg_database",
         "oid:oid datname:name datdba:oid encoding:int4 datlocprovider:char datistemplate:bool datallowconn:bool dathasloginevt:bool \
@@ -201,8 +216,37 @@ struct Class<'a> {
 
 fn class(of: &Class<'_>) -> Vec<Value> {
     row![
-        of.oid, of.name, of.schema, 0, 0, OWNER, of.method, of.oid, 0, 0, of.rows, 0, 0, of.indexed, false, "p", of.kind,
-        of.columns as i64, 0, false, false, false, false, false, true, "d", false, 0, 0, 0, false
+        of.oid,
+        of.name,
+        of.schema,
+        0,
+        0,
+        OWNER,
+        of.method,
+        of.oid,
+        0,
+        0,
+        of.rows,
+        0,
+        0,
+        of.indexed,
+        false,
+        "p",
+        of.kind,
+        of.columns as i64,
+        0,
+        false,
+        false,
+        false,
+        false,
+        false,
+        true,
+        "d",
+        false,
+        0,
+        0,
+        0,
+        false
     ]
 }
 
@@ -260,23 +304,62 @@ fn pg_class(source: &Source<'_>) -> Rows {
 
 /// System tables that PostgreSQL has as views.
 const VIEWS: &[&str] = &[
-    "pg_roles", "pg_settings", "pg_stat_activity", "pg_locks", "pg_indexes", "pg_tables", "pg_views", "pg_matviews", "pg_user",
-    "pg_sequences", "pg_stat_user_tables", "pg_stat_gssapi", "pg_replication_slots",
+    "pg_roles",
+    "pg_settings",
+    "pg_stat_activity",
+    "pg_locks",
+    "pg_indexes",
+    "pg_tables",
+    "pg_views",
+    "pg_matviews",
+    "pg_user",
+    "pg_sequences",
+    "pg_stat_user_tables",
+    "pg_stat_gssapi",
+    "pg_replication_slots",
 ];
 
 fn pg_attribute(source: &Source<'_>) -> Rows {
-    let attribute = |relation: i32, name: &str, of: types::PgType, number: i64, nullable: bool, default: bool| {
-        let length = types::length(of.oid);
-        let collation = if of.oid == 25 { 100 } else { 0 };
-        row![
-            relation, name, of.oid, length, number, -1, of.modifier, 0, (1..=8).contains(&length), "i", "p", "", !nullable, default,
-            false, "", "", false, true, 0, collation, Value::Null
-        ]
-    };
+    let attribute =
+        |relation: i32, name: &str, of: types::PgType, number: i64, nullable: bool, default: bool| {
+            let length = types::length(of.oid);
+            let collation = if of.oid == 25 { 100 } else { 0 };
+            row![
+                relation,
+                name,
+                of.oid,
+                length,
+                number,
+                -1,
+                of.modifier,
+                0,
+                (1..=8).contains(&length),
+                "i",
+                "p",
+                "",
+                !nullable,
+                default,
+                false,
+                "",
+                "",
+                false,
+                true,
+                0,
+                collation,
+                Value::Null
+            ]
+        };
     let columns = source.relations.iter().flat_map(|relation| {
         relation.columns.iter().enumerate().map(|(at, column)| {
             let default = column.default.is_some();
-            attribute(relation.oid, &column.name, column.of, at as i64 + 1, column.nullable, default)
+            attribute(
+                relation.oid,
+                &column.name,
+                column.of,
+                at as i64 + 1,
+                column.nullable,
+                default,
+            )
         })
     });
     let of_indexes = source.indexes().flat_map(|(relation, index)| {
@@ -293,8 +376,25 @@ fn pg_index(source: &Source<'_>) -> Rows {
         let columns = index.columns.len();
         let zeros = vec![0; columns];
         row![
-            index.oid, relation.oid, columns as i64, columns as i64, index.unique, false, index.primary, false, true, false, true,
-            false, true, true, false, index.columns.clone(), zeros.clone(), zeros.clone(), zeros
+            index.oid,
+            relation.oid,
+            columns as i64,
+            columns as i64,
+            index.unique,
+            false,
+            index.primary,
+            false,
+            true,
+            false,
+            true,
+            false,
+            true,
+            true,
+            false,
+            index.columns.clone(),
+            zeros.clone(),
+            zeros.clone(),
+            zeros
         ]
     };
     source.indexes().map(of).collect()
@@ -304,8 +404,27 @@ fn pg_constraint(source: &Source<'_>) -> Rows {
     let of = |(relation, index): (&Relation, &super::relations::Index)| {
         let kind = if index.primary { "p" } else { "u" };
         Some(row![
-            index.constraint?, index.name.clone(), source.schema(&relation.schema), kind, false, false, true, true, relation.oid, 0,
-            index.oid, 0, 0, " ", " ", " ", true, 0, true, false, index.columns.clone()
+            index.constraint?,
+            index.name.clone(),
+            source.schema(&relation.schema),
+            kind,
+            false,
+            false,
+            true,
+            true,
+            relation.oid,
+            0,
+            index.oid,
+            0,
+            0,
+            " ",
+            " ",
+            " ",
+            true,
+            0,
+            true,
+            false,
+            index.columns.clone()
         ])
     };
     source.indexes().filter_map(of).collect()
@@ -327,7 +446,13 @@ fn pg_attrdef(source: &Source<'_>) -> Rows {
 
 fn pg_indexes(source: &Source<'_>) -> Rows {
     let of = |(relation, index): (&Relation, &super::relations::Index)| {
-        row![relation.schema.clone(), relation.name.clone(), index.name.clone(), Value::Null, index.definition.clone()]
+        row![
+            relation.schema.clone(),
+            relation.name.clone(),
+            index.name.clone(),
+            Value::Null,
+            index.definition.clone()
+        ]
     };
     source.indexes().map(of).collect()
 }
@@ -336,25 +461,64 @@ fn pg_tables(source: &Source<'_>) -> Rows {
     let owner = source.owner();
     let of = |relation: &Relation| {
         let indexed = !relation.indexes.is_empty();
-        row![relation.schema.clone(), relation.name.clone(), owner.clone(), Value::Null, indexed, false, false, false]
+        row![
+            relation.schema.clone(),
+            relation.name.clone(),
+            owner.clone(),
+            Value::Null,
+            indexed,
+            false,
+            false,
+            false
+        ]
     };
-    source.relations.iter().filter(|relation| relation.kind == "r").map(of).collect()
+    source
+        .relations
+        .iter()
+        .filter(|relation| relation.kind == "r")
+        .map(of)
+        .collect()
 }
 
 fn pg_views(source: &Source<'_>) -> Rows {
     let owner = source.owner();
     let of = |relation: &Relation| {
-        row![relation.schema.clone(), relation.name.clone(), owner.clone(), relation.definition.clone()]
+        row![
+            relation.schema.clone(),
+            relation.name.clone(),
+            owner.clone(),
+            relation.definition.clone()
+        ]
     };
-    source.relations.iter().filter(|relation| relation.kind == "v").map(of).collect()
+    source
+        .relations
+        .iter()
+        .filter(|relation| relation.kind == "v")
+        .map(of)
+        .collect()
 }
 
 fn pg_stat_user_tables(source: &Source<'_>) -> Rows {
     let of = |relation: &Relation| {
         let rows = (relation.rows >= 0.0).then_some(relation.rows as i64);
-        row![relation.oid, relation.schema.clone(), relation.name.clone(), Value::Null, Value::Null, Value::Null, Value::Null, rows, 0]
+        row![
+            relation.oid,
+            relation.schema.clone(),
+            relation.name.clone(),
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            Value::Null,
+            rows,
+            0
+        ]
     };
-    source.relations.iter().filter(|relation| relation.kind == "r").map(of).collect()
+    source
+        .relations
+        .iter()
+        .filter(|relation| relation.kind == "r")
+        .map(of)
+        .collect()
 }
 
 fn pg_namespace(source: &Source<'_>) -> Rows {
@@ -369,7 +533,20 @@ fn pg_database(source: &Source<'_>) -> Rows {
     let of = |name: &String| {
         let oid = oids::of("", "database", "", name);
         row![
-            oid, name.as_str(), OWNER, 6, "c", false, true, false, -1, 0, 0, 1663, "C.UTF-8", "C.UTF-8"
+            oid,
+            name.as_str(),
+            OWNER,
+            6,
+            "c",
+            false,
+            true,
+            false,
+            -1,
+            0,
+            0,
+            1663,
+            "C.UTF-8",
+            "C.UTF-8"
         ]
     };
     source.catalogs.iter().map(of).collect()
@@ -380,8 +557,19 @@ fn pg_roles(source: &Source<'_>) -> Rows {
     roles
         .map(|role| {
             row![
-                role.name, role.superuser, true, role.superuser, false, role.login, false, role.connections_max, "********",
-                Value::Null, role.superuser, Value::Null, role.oid
+                role.name,
+                role.superuser,
+                true,
+                role.superuser,
+                false,
+                role.login,
+                false,
+                role.connections_max,
+                "********",
+                Value::Null,
+                role.superuser,
+                Value::Null,
+                role.oid
             ]
         })
         .collect()
@@ -390,12 +578,27 @@ fn pg_roles(source: &Source<'_>) -> Rows {
 fn pg_user(source: &Source<'_>) -> Rows {
     let roles = source.facts.roles().into_iter().filter(|role| role.login);
     roles
-        .map(|role| row![role.name, role.oid, false, role.superuser, false, role.superuser, "********"])
+        .map(|role| {
+            row![
+                role.name,
+                role.oid,
+                false,
+                role.superuser,
+                false,
+                role.superuser,
+                "********"
+            ]
+        })
         .collect()
 }
 
 /// Settings that no session has but clients ask for.
-const CONSTANTS: &[(&str, &str)] = &[("max_index_keys", "32"), ("max_identifier_length", "63"), ("block_size", "8192"), ("default_table_access_method", "heap")];
+const CONSTANTS: &[(&str, &str)] = &[
+    ("max_index_keys", "32"),
+    ("max_identifier_length", "63"),
+    ("block_size", "8192"),
+    ("default_table_access_method", "heap"),
+];
 
 /// Name, value and description of all settings.
 pub(crate) fn settings(facts: &dyn SessionFacts) -> Vec<super::facts::SettingFact> {
@@ -418,8 +621,23 @@ fn pg_settings(source: &Source<'_>) -> Rows {
     settings
         .map(|setting| {
             row![
-                setting.name, setting.value.clone(), Value::Null, "Settings", setting.description, Value::Null, "user", "string",
-                "session", Value::Null, Value::Null, Value::Null, setting.value.clone(), setting.value, Value::Null, Value::Null, false
+                setting.name,
+                setting.value.clone(),
+                Value::Null,
+                "Settings",
+                setting.description,
+                Value::Null,
+                "user",
+                "string",
+                "session",
+                Value::Null,
+                Value::Null,
+                Value::Null,
+                setting.value.clone(),
+                setting.value,
+                Value::Null,
+                Value::Null,
+                false
             ]
         })
         .collect()
@@ -430,12 +648,34 @@ fn pg_stat_activity(source: &Source<'_>) -> Rows {
     let sessions = source.facts.activity().into_iter();
     sessions
         .map(|of| {
-            let role = roles.iter().find(|role| role.name == of.user).map(|role| role.oid);
+            let role = roles
+                .iter()
+                .find(|role| role.name == of.user)
+                .map(|role| role.oid);
             let (wait_type, wait) = of.waits_for.clone().unzip();
             row![
-                oids::of("", "database", "", &of.database), of.database, of.pid, Value::Null, role, of.user, of.application,
-                of.client_address, Value::Null, of.client_port, of.started, of.query_started, of.query_started, of.query_started,
-                wait_type, wait, of.state, Value::Null, Value::Null, Value::Null, of.query, "client backend"
+                oids::of("", "database", "", &of.database),
+                of.database,
+                of.pid,
+                Value::Null,
+                role,
+                of.user,
+                of.application,
+                of.client_address,
+                Value::Null,
+                of.client_port,
+                of.started,
+                of.query_started,
+                of.query_started,
+                of.query_started,
+                wait_type,
+                wait,
+                of.state,
+                Value::Null,
+                Value::Null,
+                Value::Null,
+                of.query,
+                "client backend"
             ]
         })
         .collect()

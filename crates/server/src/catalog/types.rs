@@ -49,7 +49,9 @@ pub fn pg_type(of: &DataType) -> PgType {
             oid: 1700,
             modifier: (i32::from(*precision) << 16 | i32::from(*scale) & 0x7ff) + 4,
         },
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => plain(17),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            plain(17)
+        }
         DataType::Date32 | DataType::Date64 => plain(1082),
         DataType::Time32(_) | DataType::Time64(_) => plain(1083),
         DataType::Timestamp(_, None) => plain(1114),
@@ -64,7 +66,10 @@ pub fn pg_type(of: &DataType) -> PgType {
         | DataType::LargeListView(item) => {
             let element = pg_type(item.data_type()).oid;
             // Arrays of arrays are arrays of the same type.
-            let array = TYPES.iter().find(|known| known.0 == element).map_or(element, |known| known.1);
+            let array = TYPES
+                .iter()
+                .find(|known| known.0 == element)
+                .map_or(element, |known| known.1);
             plain(array)
         }
         DataType::Struct(_) | DataType::Map(..) | DataType::Union(..) => plain(114),
@@ -74,25 +79,57 @@ pub fn pg_type(of: &DataType) -> PgType {
 
 /// Bytes of a value; -1: as many as it needs.
 pub(crate) fn length(oid: i32) -> i16 {
-    TYPES.iter().find(|known| known.0 == oid).map_or(-1, |known| known.2)
+    TYPES
+        .iter()
+        .find(|known| known.0 == oid)
+        .map_or(-1, |known| known.2)
 }
 
 /// Name in `information_schema`.
 pub(crate) fn name(oid: i32) -> &'static str {
-    TYPES.iter().find(|known| known.0 == oid).map_or("ARRAY", |known| known.3)
+    TYPES
+        .iter()
+        .find(|known| known.0 == oid)
+        .map_or("ARRAY", |known| known.3)
 }
 
 /// Types and their own names (`udt_name`).
 const NAMES: &[(i32, &str)] = &[
-        (16, "bool"), (17, "bytea"), (20, "int8"), (21, "int2"), (23, "int4"), (25, "text"), (114, "json"), (700, "float4"),
-        (701, "float8"), (1082, "date"), (1083, "time"), (1114, "timestamp"), (1184, "timestamptz"), (1186, "interval"),
-        (1700, "numeric"), (1000, "_bool"), (1001, "_bytea"), (1016, "_int8"), (1005, "_int2"), (1007, "_int4"), (1009, "_text"),
-        (1021, "_float4"), (1022, "_float8"), (1182, "_date"), (1115, "_timestamp"), (1185, "_timestamptz"), (1231, "_numeric"),
-    ];
+    (16, "bool"),
+    (17, "bytea"),
+    (20, "int8"),
+    (21, "int2"),
+    (23, "int4"),
+    (25, "text"),
+    (114, "json"),
+    (700, "float4"),
+    (701, "float8"),
+    (1082, "date"),
+    (1083, "time"),
+    (1114, "timestamp"),
+    (1184, "timestamptz"),
+    (1186, "interval"),
+    (1700, "numeric"),
+    (1000, "_bool"),
+    (1001, "_bytea"),
+    (1016, "_int8"),
+    (1005, "_int2"),
+    (1007, "_int4"),
+    (1009, "_text"),
+    (1021, "_float4"),
+    (1022, "_float8"),
+    (1182, "_date"),
+    (1115, "_timestamp"),
+    (1185, "_timestamptz"),
+    (1231, "_numeric"),
+];
 
 /// The type's own name.
 pub(crate) fn short_name(oid: i32) -> &'static str {
-    NAMES.iter().find(|known| known.0 == oid).map_or("text", |known| known.1)
+    NAMES
+        .iter()
+        .find(|known| known.0 == oid)
+        .map_or("text", |known| known.1)
 }
 
 /// The type of a name, own or SQL's.
@@ -110,7 +147,11 @@ mod tests {
     fn types_are_postgresql_s() {
         assert_eq!(pg_type(&DataType::Utf8View).oid, 25);
         assert_eq!(pg_type(&DataType::Decimal128(10, 2)).modifier, (10 << 16 | 2) + 4);
-        let list = DataType::List(Arc::new(arrow::datatypes::Field::new("item", DataType::Int64, true)));
+        let list = DataType::List(Arc::new(arrow::datatypes::Field::new(
+            "item",
+            DataType::Int64,
+            true,
+        )));
         assert_eq!(pg_type(&list).oid, 1016);
     }
 }

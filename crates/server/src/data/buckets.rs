@@ -45,7 +45,9 @@ impl Bucket {
         };
         let address = Url::parse(&format!("s3://{}", self.name)).map_err(|error| wrong(error.to_string()))?;
         if address.host_str() != Some(self.name.as_str()) {
-            return Err(wrong("a bucket's name has lower-case letters, digits, dots and dashes".to_owned()));
+            return Err(wrong(
+                "a bucket's name has lower-case letters, digits, dots and dashes".to_owned(),
+            ));
         }
         // Not `from_env`: keys of the server's own surroundings are for nobody's statements.
         let mut builder = AmazonS3Builder::new()

@@ -54,8 +54,9 @@ pub(crate) fn read(folder: &Path) -> Result<BTreeMap<String, TableOptions>, Data
         }
         Ok(_) => {}
     }
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| DataError::config(format!("cannot read {}", path.display())).detail(error.to_string()))?;
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        DataError::config(format!("cannot read {}", path.display())).detail(error.to_string())
+    })?;
     parse(&text).map_err(|error| DataError {
         primary: format!("{}: {}", path.display(), error.primary),
         ..error
@@ -132,8 +133,16 @@ mod tests {
     #[test]
     fn unknown_keys_name_the_nearest() {
         let hint = |text: &str| parse(text).unwrap_err().hint.unwrap();
-        assert_eq!(hint("[table.t]\ndelimeter = \";\""), "did you mean \"delimiter\"?");
+        assert_eq!(
+            hint("[table.t]\ndelimeter = \";\""),
+            "did you mean \"delimiter\"?"
+        );
         assert_eq!(hint("[tables.t]\ndelimiter = \";\""), "did you mean \"table\"?");
-        assert!(parse("[table.t]\ndelimiter = \"ab\"").unwrap_err().primary.contains("one character"));
+        assert!(
+            parse("[table.t]\ndelimiter = \"ab\"")
+                .unwrap_err()
+                .primary
+                .contains("one character")
+        );
     }
 }

@@ -105,7 +105,9 @@ impl Folder {
                     self.forget(&layout);
                     listed.layout = Arc::new(layout);
                 }
-                Err(error) => tracing::warn!(folder = %self.0.root.display(), %error, "the folder cannot be listed"),
+                Err(error) => {
+                    tracing::warn!(folder = %self.0.root.display(), %error, "the folder cannot be listed")
+                }
             }
         }
         Arc::clone(&listed.layout)
@@ -113,7 +115,8 @@ impl Folder {
 
     /// Lets go of tables that are no longer there.
     fn forget(&self, layout: &Layout) {
-        let is_there = |schema: &str, table: &str| layout.get(schema).is_some_and(|of| of.tables.contains_key(table));
+        let is_there =
+            |schema: &str, table: &str| layout.get(schema).is_some_and(|of| of.tables.contains_key(table));
         self.0
             .opened
             .lock()
@@ -137,10 +140,21 @@ impl Folder {
         names.chain(failed).collect()
     }
 
-    async fn table_at(&self, schema: &str, name: &str, place: &TablePlace) -> std::result::Result<Arc<dyn TableProvider>, DataError> {
+    async fn table_at(
+        &self,
+        schema: &str,
+        name: &str,
+        place: &TablePlace,
+    ) -> std::result::Result<Arc<dyn TableProvider>, DataError> {
         let key = (schema.to_owned(), name.to_owned());
         let files = table::look(name, place, &self.0.places)?;
-        if let Some(known) = self.0.opened.lock().get(&key).filter(|known| known.files == files) {
+        if let Some(known) = self
+            .0
+            .opened
+            .lock()
+            .get(&key)
+            .filter(|known| known.files == files)
+        {
             return known.table.clone();
         }
         let table = table::open(name, &place.path, &files, &self.0.reader.state()).await;
@@ -175,7 +189,10 @@ impl CatalogProvider for Folder {
                 if let Err(error) = &store {
                     tracing::warn!(schema = name, %error, "a store is left out");
                 }
-                Some(Arc::new(OpenedStore { store, others: schema }))
+                Some(Arc::new(OpenedStore {
+                    store,
+                    others: schema,
+                }))
             }
         }
     }
@@ -220,7 +237,13 @@ impl SchemaProvider for FolderSchema {
         let layout = self.folder.layout(LISTED_FOR);
         let mut names: BTreeSet<String> = layout
             .get(&self.name)
-            .map(|of| of.tables.iter().filter(|(_, entry)| entry.is_ok()).map(|(name, _)| name.clone()).collect())
+            .map(|of| {
+                of.tables
+                    .iter()
+                    .filter(|(_, entry)| entry.is_ok())
+                    .map(|(name, _)| name.clone())
+                    .collect()
+            })
             .unwrap_or_default();
         if let Some(external) = self.folder.0.external.lock().get(&self.name) {
             names.extend(external.keys().cloned());
@@ -247,7 +270,11 @@ impl SchemaProvider for FolderSchema {
         }
     }
 
-    fn register_table(&self, name: String, table: Arc<dyn TableProvider>) -> Result<Option<Arc<dyn TableProvider>>> {
+    fn register_table(
+        &self,
+        name: String,
+        table: Arc<dyn TableProvider>,
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
         let refused = |code, why: String| Err(DataFusionError::from(DataError::new(code, why)));
         if self.entry(&name).is_some() {
             return refused("42P07", format!("relation \"{name}\" already exists"));
@@ -255,7 +282,10 @@ impl SchemaProvider for FolderSchema {
         let mut schemas = self.folder.0.external.lock();
         let tables = schemas.entry(self.name.clone()).or_default();
         if tables.len() >= EXTERNAL_MAX {
-            return refused("54000", format!("the schema \"{}\" has {EXTERNAL_MAX} external tables", self.name));
+            return refused(
+                "54000",
+                format!("the schema \"{}\" has {EXTERNAL_MAX} external tables", self.name),
+            );
         }
         Ok(tables.insert(name, table))
     }
@@ -310,7 +340,11 @@ impl SchemaProvider for OpenedStore {
         }
     }
 
-    fn register_table(&self, name: String, table: Arc<dyn TableProvider>) -> Result<Option<Arc<dyn TableProvider>>> {
+    fn register_table(
+        &self,
+        name: String,
+        table: Arc<dyn TableProvider>,
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
         if self.store.as_ref().is_ok_and(|store| store.table(&name).is_ok()) {
             let error = format!("relation \"{name}\" already exists");
             return Err(DataError::new("42P07", error).into());

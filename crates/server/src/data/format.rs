@@ -61,7 +61,9 @@ impl Format {
             _ => (name, false),
         };
         let (stem, ending) = plain.rsplit_once('.')?;
-        let known = ENDINGS.iter().find(|(known, _)| ending.eq_ignore_ascii_case(known))?;
+        let known = ENDINGS
+            .iter()
+            .find(|(known, _)| ending.eq_ignore_ascii_case(known))?;
         let text = matches!(known.1, Kind::Csv | Kind::Json);
         if stem.is_empty() || (gzip && !text) {
             return None;
@@ -79,7 +81,11 @@ impl Format {
     ///
     /// # Errors
     /// A text file whose beginning cannot be read.
-    pub(crate) fn reader(&self, sample: &Path, options: &TableOptions) -> Result<Arc<dyn FileFormat>, DataError> {
+    pub(crate) fn reader(
+        &self,
+        sample: &Path,
+        options: &TableOptions,
+    ) -> Result<Arc<dyn FileFormat>, DataError> {
         let compression = match self.gzip {
             true => FileCompressionType::GZIP,
             false => FileCompressionType::UNCOMPRESSED,
@@ -198,14 +204,22 @@ fn cut(text: &[u8], delimiter: u8, quote: u8) -> Cut {
         match byte {
             _ if byte == quote => quoted = !quoted,
             b'\n' if !quoted => {
-                line.push(String::from_utf8_lossy(&std::mem::take(&mut field)).trim().to_owned());
+                line.push(
+                    String::from_utf8_lossy(&std::mem::take(&mut field))
+                        .trim()
+                        .to_owned(),
+                );
                 lines.push(std::mem::take(&mut line));
                 if lines.len() == LINES_LOOKED_AT {
                     break;
                 }
             }
             _ if byte == delimiter && !quoted => {
-                line.push(String::from_utf8_lossy(&std::mem::take(&mut field)).trim().to_owned());
+                line.push(
+                    String::from_utf8_lossy(&std::mem::take(&mut field))
+                        .trim()
+                        .to_owned(),
+                );
             }
             _ => {
                 newlines_in_values |= byte == b'\n';

@@ -131,7 +131,9 @@ fn sql_statement(sql: &Sql, rights: FileRights) -> Result<(), DataError> {
         } => names(sql, rights),
         Sql::Copy { source, target, .. } => {
             if !matches!(target, CopyTarget::Stdin | CopyTarget::Stdout) {
-                return Err(unsupported("COPY FROM a file or a program").hint("COPY ... TO 'file' writes one"));
+                return Err(
+                    unsupported("COPY FROM a file or a program").hint("COPY ... TO 'file' writes one")
+                );
             }
             match source {
                 CopySource::Query(query) => names(query.as_ref(), rights),
@@ -152,9 +154,9 @@ fn settings(set: &Set) -> Result<(), DataError> {
         Set::ParenthesizedAssignments { variables, .. } => {
             variables.iter().try_for_each(|name| setting(&name.to_string()))
         }
-        Set::MultipleAssignments { assignments } => {
-            assignments.iter().try_for_each(|of| setting(&of.name.to_string()))
-        }
+        Set::MultipleAssignments { assignments } => assignments
+            .iter()
+            .try_for_each(|of| setting(&of.name.to_string())),
         _ => Ok(()),
     }
 }
@@ -164,7 +166,9 @@ fn setting(name: &str) -> Result<(), DataError> {
     let dotted = name.contains('.');
     match !dotted || SETTINGS.iter().any(|allowed| name.starts_with(allowed)) {
         true => Ok(()),
-        false => Err(DataError::denied(format!("the setting \"{name}\" is the server's, not a session's"))),
+        false => Err(DataError::denied(format!(
+            "the setting \"{name}\" is the server's, not a session's"
+        ))),
     }
 }
 
@@ -199,7 +203,10 @@ impl Visitor for Names {
         let name = last(function).to_ascii_lowercase();
         match FUNCTIONS.contains(&name.as_str()) {
             true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(DataError::new("42883", format!("there is no table function {name}"))),
+            false => ControlFlow::Break(DataError::new(
+                "42883",
+                format!("there is no table function {name}"),
+            )),
         }
     }
 }

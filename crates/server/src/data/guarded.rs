@@ -10,8 +10,8 @@ use futures::{FutureExt, StreamExt, future};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions,
-    PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -101,7 +101,8 @@ impl ObjectStore for GuardedFiles {
         let allowed = move |found: &Result<ObjectMeta>| {
             let keep = match found {
                 Ok(found) => {
-                    !found.location.filename().is_some_and(is_hidden) && own.check(&found.location, Access::Read).is_ok()
+                    !found.location.filename().is_some_and(is_hidden)
+                        && own.check(&found.location, Access::Read).is_ok()
                 }
                 Err(_) => true,
             };

@@ -108,7 +108,12 @@ fn add(schema: &mut SchemaLayout, table: String, entry: Entry) {
         schema.tables.insert(table, entry);
         return;
     };
-    let path = |entry: &Entry| entry.as_ref().map(|place| place.path.display().to_string()).unwrap_or_default();
+    let path = |entry: &Entry| {
+        entry
+            .as_ref()
+            .map(|place| place.path.display().to_string())
+            .unwrap_or_default()
+    };
     let error = DataError::new("42P09", format!("the table name \"{table}\" is ambiguous"))
         .detail(format!("both {} and {} have it", path(known), path(&entry)))
         .hint("rename one of them");
@@ -156,7 +161,8 @@ pub(crate) fn partition(name: &str) -> Option<(&str, &str)> {
 /// A folder that cannot be listed, or has too many names.
 pub(crate) fn entries(folder: &Path, places: &Places) -> Result<Vec<(String, PathBuf)>, DataError> {
     let unreadable = |error: std::io::Error| {
-        DataError::unreadable(format!("cannot list the folder {}", folder.display())).detail(error.to_string())
+        DataError::unreadable(format!("cannot list the folder {}", folder.display()))
+            .detail(error.to_string())
     };
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(unreadable)? {
@@ -186,7 +192,15 @@ mod tests {
 
     #[test]
     fn parts_are_numbered() {
-        for stem in ["part-0001", "part-00000-9f2c-c000.snappy", "0001", "000000_0", "log-1", "log_2", "log.3"] {
+        for stem in [
+            "part-0001",
+            "part-00000-9f2c-c000.snappy",
+            "0001",
+            "000000_0",
+            "log-1",
+            "log_2",
+            "log.3",
+        ] {
             assert!(is_numbered_part(stem, "log"), "{stem}");
         }
         for stem in ["parts", "particle-1", "q1", "log", "partition", "2024-prices"] {

@@ -58,7 +58,9 @@ pub struct Data {
 
 impl std::fmt::Debug for Data {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Data").field("catalogs", &self.catalogs).finish_non_exhaustive()
+        f.debug_struct("Data")
+            .field("catalogs", &self.catalogs)
+            .finish_non_exhaustive()
     }
 }
 
@@ -185,7 +187,8 @@ fn stores(memory_max: Option<u64>) -> OpenStore {
             options.memory_max = bytes;
         }
         let store = Store::open(folder, options).map_err(|error| {
-            DataError::unreadable(format!("cannot open the store in {}", folder.display())).detail(error.to_string())
+            DataError::unreadable(format!("cannot open the store in {}", folder.display()))
+                .detail(error.to_string())
         });
         opened.insert(folder.to_owned(), (Instant::now(), store.clone()));
         store

@@ -38,11 +38,7 @@ pub(crate) struct Places {
 impl Places {
     /// # Errors
     /// A folder that is not there.
-    pub(crate) fn new(
-        read: &[PathBuf],
-        write: &[PathBuf],
-        buckets: &[Bucket],
-    ) -> Result<Places, DataError> {
+    pub(crate) fn new(read: &[PathBuf], write: &[PathBuf], buckets: &[Bucket]) -> Result<Places, DataError> {
         let follow = |folders: &[PathBuf]| -> Result<Vec<PathBuf>, DataError> {
             folders.iter().map(|folder| canonical_folder(folder)).collect()
         };
@@ -74,8 +70,10 @@ impl Places {
         }
         let path = Path::new(text);
         if text.contains('\0') || path.components().any(|part| part == Component::ParentDir) {
-            return Err(DataError::denied(format!("the path '{text}' may not have \"..\" in it"))
-                .hint("name the file by its path below an allowed folder"));
+            return Err(
+                DataError::denied(format!("the path '{text}' may not have \"..\" in it"))
+                    .hint("name the file by its path below an allowed folder"),
+            );
         }
         let found = match path.is_absolute() {
             true => self.allowed(path, access)?,
@@ -123,8 +121,11 @@ impl Places {
 
     fn in_bucket(&self, text: &str, access: Access) -> Result<ListingTableUrl, DataError> {
         let refused = || {
-            DataError::denied(format!("'{text}' is not in a bucket that may be {}", access.verb()))
-                .hint("the server's configuration names the buckets; a file's path is given without \"file://\"")
+            DataError::denied(format!(
+                "'{text}' is not in a bucket that may be {}",
+                access.verb()
+            ))
+            .hint("the server's configuration names the buckets; a file's path is given without \"file://\"")
         };
         if text.split('/').any(|part| part == "..") || text.to_ascii_lowercase().contains("%2e%2e") {
             return Err(refused());
@@ -133,7 +134,8 @@ impl Places {
         let bucket = address.host_str().unwrap_or_default();
         let known = self.buckets.iter().find(|(name, _)| name == bucket);
         let allowed = known.is_some_and(|(_, write)| access == Access::Read || *write);
-        if address.scheme() != "s3" || !allowed || !address.username().is_empty() || address.port().is_some() {
+        if address.scheme() != "s3" || !allowed || !address.username().is_empty() || address.port().is_some()
+        {
             return Err(refused());
         }
         ListingTableUrl::try_new(address, None).map_err(|_| refused())
@@ -168,8 +170,9 @@ fn writable(path: &Path) -> Option<PathBuf> {
 
 fn refused(path: &Path, access: Access) -> DataError {
     let path = path.display();
-    DataError::denied(format!("there is no file '{path}' that may be {}", access.verb()))
-        .hint("statements reach files below the folders that the server's configuration allows, and nothing else")
+    DataError::denied(format!("there is no file '{path}' that may be {}", access.verb())).hint(
+        "statements reach files below the folders that the server's configuration allows, and nothing else",
+    )
 }
 
 /// A folder of the configuration, with its links followed.

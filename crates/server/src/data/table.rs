@@ -58,11 +58,18 @@ pub(crate) fn look(name: &str, place: &TablePlace, places: &Places) -> Result<Fi
         None => walk(&place.path, &mut Vec::new(), places, &mut found)?,
     }
     let Some((first, format)) = found.first().cloned() else {
-        return Err(DataError::unreadable(format!("the table \"{name}\" has no files"))
-            .detail(format!("{} has none of a known kind", place.path.display())));
+        return Err(
+            DataError::unreadable(format!("the table \"{name}\" has no files"))
+                .detail(format!("{} has none of a known kind", place.path.display())),
+        );
     };
     for (other, of) in &found {
-        let keys = |seen: &Seen| seen.partition.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+        let keys = |seen: &Seen| {
+            seen.partition
+                .iter()
+                .map(|(key, _)| key.clone())
+                .collect::<Vec<_>>()
+        };
         let difference = match () {
             () if *of != format => format!("one ends in {}, the other in {}", format.ending, of.ending),
             () if keys(other) != keys(&first) => format!(
@@ -139,14 +146,16 @@ pub(crate) async fn open(
     state: &SessionState,
 ) -> Result<Arc<dyn TableProvider>, DataError> {
     let unreadable = |error: DataFusionError| {
-        DataError::unreadable(format!("cannot read {} as the table \"{name}\"", at.display())).detail(one_line(&error))
+        DataError::unreadable(format!("cannot read {} as the table \"{name}\"", at.display()))
+            .detail(one_line(&error))
     };
     let reader = files.format.reader(&files.files[0].path, &files.options)?;
     let schema = schema_of(name, files, &reader, state, unreadable).await?;
     let columns = partition_columns(&files.files);
     for (column, _) in &columns {
         if schema.column_with_name(column).is_some() {
-            let error = format!("the column \"{column}\" of the table \"{name}\" is in its files and in its folders");
+            let error =
+                format!("the column \"{column}\" of the table \"{name}\" is in its files and in its folders");
             return Err(DataError::new("42701", error));
         }
     }
@@ -187,7 +196,8 @@ async fn schema_of(
         .map_err(unreadable)?;
     let mut reading = Vec::new();
     for file in &files.files {
-        reading.push(schema_of_file(file.path.clone(), Arc::clone(&store), Arc::clone(reader), state).boxed());
+        reading
+            .push(schema_of_file(file.path.clone(), Arc::clone(&store), Arc::clone(reader), state).boxed());
     }
     let read: Vec<(ObjectMeta, SchemaRef)> = stream::iter(reading)
         .buffered(READ_AT_ONCE)
@@ -204,7 +214,10 @@ async fn schema_of(
     }
     // Types that hold the values of all files.
     let metas: Vec<ObjectMeta> = read.into_iter().map(|(meta, _)| meta).collect();
-    reader.infer_schema(state, &store, &metas).await.map_err(unreadable)
+    reader
+        .infer_schema(state, &store, &metas)
+        .await
+        .map_err(unreadable)
 }
 
 async fn schema_of_file(
@@ -215,7 +228,9 @@ async fn schema_of_file(
 ) -> Result<(ObjectMeta, SchemaRef), DataFusionError> {
     let at = object_store::path::Path::from_absolute_path(path).map_err(object_store::Error::from)?;
     let meta = store.head(&at).await?;
-    let schema = reader.infer_schema(state, &store, std::slice::from_ref(&meta)).await?;
+    let schema = reader
+        .infer_schema(state, &store, std::slice::from_ref(&meta))
+        .await?;
     Ok((meta, schema))
 }
 
@@ -227,11 +242,19 @@ fn difference(kind: Kind, one: &Schema, other: &Schema) -> Option<String> {
     let count = (one.fields().len(), other.fields().len());
     for (at, (field, its)) in one.fields().iter().zip(other.fields()).enumerate() {
         if field.name() != its.name() {
-            return Some(format!("column {} is \"{}\" and \"{}\"", at + 1, field.name(), its.name()));
+            return Some(format!(
+                "column {} is \"{}\" and \"{}\"",
+                at + 1,
+                field.name(),
+                its.name()
+            ));
         }
         if kind != Kind::Csv && field.data_type() != its.data_type() {
             let (one, other) = (field.data_type(), its.data_type());
-            return Some(format!("the column \"{}\" is of type {one} and {other}", field.name()));
+            return Some(format!(
+                "the column \"{}\" is of type {one} and {other}",
+                field.name()
+            ));
         }
     }
     (count.0 != count.1).then(|| format!("one has {} columns, the other {}", count.0, count.1))
@@ -273,7 +296,11 @@ pub(crate) async fn open_named(
     places: &Places,
     state: &SessionState,
 ) -> Result<Arc<dyn TableProvider>, DataError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let unknown = || {
         DataError::unreadable(format!("'{name}' is of no known kind of file"))
             .hint("known are .parquet, .csv, .tsv, .json, .ndjson and .arrow; texts may end in .gz")
@@ -304,14 +331,18 @@ pub(crate) async fn open_object(
     address: ListingTableUrl,
     state: &SessionState,
 ) -> Result<Arc<dyn TableProvider>, DataError> {
-    let unreadable =
-        |error: DataFusionError| DataError::unreadable(format!("cannot read '{text}' as a table")).detail(one_line(&error));
+    let unreadable = |error: DataFusionError| {
+        DataError::unreadable(format!("cannot read '{text}' as a table")).detail(one_line(&error))
+    };
     // Texts in buckets are not looked into for their delimiter; `CREATE EXTERNAL TABLE` has options for it.
     let config = ListingTableConfig::new(address)
         .infer_options(state)
         .await
         .map_err(unreadable)?;
-    let config = config.infer_partitions_from_path(state).await.map_err(unreadable)?;
+    let config = config
+        .infer_partitions_from_path(state)
+        .await
+        .map_err(unreadable)?;
     let config = config.infer_schema(state).await.map_err(unreadable)?;
     Ok(Arc::new(ListingTable::try_new(config).map_err(unreadable)?))
 }

@@ -39,16 +39,23 @@ impl SessionFacts for Facts {
 
     fn settings(&self) -> Vec<SettingFact> {
         let path = self.search_path().join(", ");
-        [("search_path", path.as_str()), ("server_version", "15.0"), ("TimeZone", "UTC")]
-            .map(|(name, value)| SettingFact {
-                name: name.to_owned(),
-                value: value.to_owned(),
-                description: String::new(),
-            })
-            .to_vec()
+        [
+            ("search_path", path.as_str()),
+            ("server_version", "15.0"),
+            ("TimeZone", "UTC"),
+        ]
+        .map(|(name, value)| SettingFact {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            description: String::new(),
+        })
+        .to_vec()
     }
 
     fn set(&self, name: &str, value: &str, _: bool) -> Result<String, String> {
+        if name == "TimeZone" {
+            return Ok(value.to_owned());
+        }
         if name != "search_path" {
             return Err(format!("unrecognized configuration parameter \"{name}\""));
         }

@@ -6,30 +6,64 @@ use super::server;
 async fn functions_tell_of_the_session() {
     let server = server();
     let sql = "select current_database(), current_schema(), current_user, session_user, pg_backend_pid(), version()";
-    assert_eq!(server.rows(sql).await, ["corun|public|ada|ada|4711|PostgreSQL 15.0 (corun)"]);
-    assert_eq!(server.rows("select current_schemas(true)").await, ["[pg_catalog, public]"]);
-    assert_eq!(server.rows("select pg_catalog.current_setting('server_version')").await, ["15.0"]);
-    assert_eq!(server.rows("select current_setting('no.such', true)").await, ["NULL"]);
+    assert_eq!(
+        server.rows(sql).await,
+        ["corun|public|ada|ada|4711|PostgreSQL 15.0 (corun)"]
+    );
+    assert_eq!(
+        server.rows("select current_schemas(true)").await,
+        ["[pg_catalog, public]"]
+    );
+    assert_eq!(
+        server
+            .rows("select pg_catalog.current_setting('server_version')")
+            .await,
+        ["15.0"]
+    );
+    assert_eq!(
+        server.rows("select current_setting('no.such', true)").await,
+        ["NULL"]
+    );
     assert!(server.run("select current_setting('no.such')").await.is_err());
-    assert_eq!(server.rows("select set_config('search_path', 'sales', false)").await, ["sales"]);
+    assert_eq!(
+        server
+            .rows("select set_config('search_path', 'sales', false)")
+            .await,
+        ["sales"]
+    );
     assert_eq!(server.rows("select current_schema()").await, ["sales"]);
-    assert!(server.run("select set_config('nonsense', '1', false)").await.is_err());
+    assert!(
+        server
+            .run("select set_config('nonsense', '1', false)")
+            .await
+            .is_err()
+    );
 }
 
 #[tokio::test]
 async fn relations_have_numbers_that_stay() {
     let server = server();
-    let number = server.rows("select oid from pg_class where relname = 'orders'").await;
+    let number = server
+        .rows("select oid from pg_class where relname = 'orders'")
+        .await;
     assert_eq!(server.rows("select 'public.orders'::regclass::oid").await, number);
     assert_eq!(server.rows("select to_regclass('orders')").await, number);
     assert_eq!(server.rows("select to_regclass('none')").await, ["NULL"]);
     assert!(server.run("select 'public.none'::regclass").await.is_err());
-    let shown = server.rows("select oid::regclass from pg_class where relname in ('orders', 'q1') order by relname").await;
+    let shown = server
+        .rows("select oid::regclass from pg_class where relname in ('orders', 'q1') order by relname")
+        .await;
     assert_eq!(shown, ["orders", "sales.q1"]);
     let again = super::server();
-    let visible = "select relname, pg_table_is_visible(oid) from pg_class where relname in ('orders', 'q1') order by 1";
+    let visible =
+        "select relname, pg_table_is_visible(oid) from pg_class where relname in ('orders', 'q1') order by 1";
     assert_eq!(again.rows(visible).await, ["orders|true", "q1|false"]);
-    assert_eq!(again.rows("select oid from pg_class where relname = 'orders'").await, number);
+    assert_eq!(
+        again
+            .rows("select oid from pg_class where relname = 'orders'")
+            .await,
+        number
+    );
 }
 
 #[tokio::test]
@@ -44,10 +78,14 @@ async fn keys_and_indexes_are_described() {
         ]
     );
     let constraint = "select conname, pg_get_constraintdef(oid), conrelid::regclass from pg_constraint";
-    assert_eq!(server.rows(constraint).await, ["orders_pkey|PRIMARY KEY (id)|orders"]);
+    assert_eq!(
+        server.rows(constraint).await,
+        ["orders_pkey|PRIMARY KEY (id)|orders"]
+    );
     let column = "select pg_get_indexdef(indexrelid, 1, true) from pg_index where not indisprimary";
     assert_eq!(server.rows(column).await, ["name"]);
-    let usage = "select constraint_name, column_name, ordinal_position from information_schema.key_column_usage";
+    let usage =
+        "select constraint_name, column_name, ordinal_position from information_schema.key_column_usage";
     assert_eq!(server.rows(usage).await, ["orders_pkey|id|1"]);
 }
 
@@ -60,10 +98,17 @@ async fn information_schema_has_postgresql_s_columns() {
                where table_name = 'orders' order by ordinal_position";
     assert_eq!(
         server.rows(sql).await,
-        ["id|bigint|int8|NO|64", "name|text|text|NO|NULL", "price|double precision|float8|YES|53"]
+        [
+            "id|bigint|int8|NO|64",
+            "name|text|text|NO|NULL",
+            "price|double precision|float8|YES|53"
+        ]
     );
     let sql = "select schema_name from information_schema.schemata order by 1";
-    assert_eq!(server.rows(sql).await, ["information_schema", "pg_catalog", "public", "sales"]);
+    assert_eq!(
+        server.rows(sql).await,
+        ["information_schema", "pg_catalog", "public", "sales"]
+    );
     // DataFusion's own statements go on to work.
     assert_eq!(server.rows("show datafusion.execution.batch_size").await.len(), 1);
     assert!(!server.rows("show tables").await.is_empty());

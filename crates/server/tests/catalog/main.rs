@@ -16,7 +16,23 @@ use facts::Facts;
 use std::sync::Arc;
 
 /// Texts that do not work, and why. The manual's page on the system tables has the same list.
-const KNOWN: &[(&str, &str)] = &[];
+const KNOWN: &[(&str, &str)] = &[
+    ("psql 40 \\dd", "DataFusion's tables have no `tableoid`"),
+    (
+        "psql 42 \\drds",
+        "settings of roles are a text, not an array, in the static tables",
+    ),
+    ("psql 44 \\dL", "DataFusion's tables have no `tableoid`"),
+    ("psql 46 \\sf version", "functions have no numbers by their names"),
+    (
+        "django 5 django 5",
+        "DataFusion has no `UNNEST ... WITH ORDINALITY`",
+    ),
+    (
+        "jdbc 12 jdbc 12",
+        "`regproc` columns hold names, and are not compared with numbers",
+    ),
+];
 
 struct Server {
     _folder: tempfile::TempDir,
@@ -54,7 +70,12 @@ impl Server {
         let text = |error: datafusion::error::DataFusionError| error.strip_backtrace();
         let mut rows = Vec::new();
         for statement in catalog::parse(sql).map_err(text)? {
-            let plan = self.context.state().statement_to_plan(statement).await.map_err(text)?;
+            let plan = self
+                .context
+                .state()
+                .statement_to_plan(statement)
+                .await
+                .map_err(text)?;
             let frame = self.context.execute_logical_plan(plan).await.map_err(text)?;
             rows.extend(lines(&frame.collect().await.map_err(text)?));
         }
@@ -70,9 +91,14 @@ impl Server {
 
     /// The text with the numbers of the two tables.
     async fn filled(&self, text: &str) -> String {
-        let number = async |table: &str| self.rows(&format!("select '{table}'::regclass::oid")).await.remove(0);
+        let number = async |table: &str| {
+            self.rows(&format!("select '{table}'::regclass::oid"))
+                .await
+                .remove(0)
+        };
         let orders = number("public.orders").await;
-        text.replace("{orders}", &orders).replace("{q1}", &number("sales.q1").await)
+        text.replace("{orders}", &orders)
+            .replace("{q1}", &number("sales.q1").await)
     }
 }
 
@@ -121,7 +147,11 @@ async fn every_text_of_the_clients_runs_or_is_known_not_to() {
 
 /// The rows of the statement of a file that has this label, `at`th of them.
 async fn answer(server: &Server, client: &str, label: &str, at: usize) -> Vec<String> {
-    let file = FILES.iter().find(|(name, _)| *name == client).expect("a client").1;
+    let file = FILES
+        .iter()
+        .find(|(name, _)| *name == client)
+        .expect("a client")
+        .1;
     let mut of = texts(file).into_iter().filter(|(found, _)| found == label);
     let (_, text) = of.nth(at).unwrap_or_else(|| panic!("no text {at} of {label}"));
     server.rows(&server.filled(&text).await).await
@@ -133,10 +163,19 @@ async fn psql_lists_what_there_is() {
     let of = async |label: &str| answer(&server, "psql", label, 0).await;
     assert_eq!(of("\\dt").await, ["public|orders|table|ada"]);
     assert_eq!(of("\\dn").await, ["public|ada", "sales|ada"]);
-    assert_eq!(of("\\di").await, ["public|by_name|index|ada|orders", "public|orders_pkey|index|ada|orders"]);
+    assert_eq!(
+        of("\\di").await,
+        [
+            "public|by_name|index|ada|orders",
+            "public|orders_pkey|index|ada|orders"
+        ]
+    );
     assert_eq!(of("\\d").await, ["public|orders|table|ada"]);
     let databases = of("\\l").await;
-    assert!(databases.len() == 1 && databases[0].starts_with("corun|ada|UTF8|"), "{databases:?}");
+    assert!(
+        databases.len() == 1 && databases[0].starts_with("corun|ada|UTF8|"),
+        "{databases:?}"
+    );
     let roles = of("\\du").await;
     assert!(roles.len() == 2 && roles[0].starts_with("ada|true|"), "{roles:?}");
     for nothing in ["\\df", "\\dv", "\\ds", "\\dT"] {

@@ -45,7 +45,10 @@ pub fn lines(batches: &[RecordBatch]) -> Vec<String> {
             .map(|column| ArrayFormatter::try_new(column, &options).expect("a column that can be shown"))
             .collect();
         for row in 0..batch.num_rows() {
-            let cells: Vec<String> = columns.iter().map(|column| column.value(row).to_string()).collect();
+            let cells: Vec<String> = columns
+                .iter()
+                .map(|column| column.value(row).to_string())
+                .collect();
             lines.push(cells.join("|"));
         }
     }

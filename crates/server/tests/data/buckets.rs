@@ -22,21 +22,49 @@ async fn objects_of_configured_buckets_are_read_and_written() {
     let folder = tempfile::tempdir().unwrap();
     numbers(&folder.path().join("t.parquet"), "v", &[1, 2, 3]);
     let object = std::fs::read(folder.path().join("t.parquet")).unwrap();
-    s3.objects.lock().unwrap().insert("lake/in/a.parquet".to_owned(), object.clone());
-    s3.objects.lock().unwrap().insert("lake/in/b.parquet".to_owned(), object.clone());
-    s3.objects.lock().unwrap().insert("other/c.parquet".to_owned(), object);
+    s3.objects
+        .lock()
+        .unwrap()
+        .insert("lake/in/a.parquet".to_owned(), object.clone());
+    s3.objects
+        .lock()
+        .unwrap()
+        .insert("lake/in/b.parquet".to_owned(), object.clone());
+    s3.objects
+        .lock()
+        .unwrap()
+        .insert("other/c.parquet".to_owned(), object);
     let data = Data::open(DataConfig {
-        buckets: vec![bucket("lake", &s3.endpoint, false), bucket("results", &s3.endpoint, true)],
+        buckets: vec![
+            bucket("lake", &s3.endpoint, false),
+            bucket("results", &s3.endpoint, true),
+        ],
         ..config(folder.path())
     })
     .unwrap();
     let context = session(&data);
-    assert_eq!(rows(&data, &context, "select sum(v) from 's3://lake/in/a.parquet'").await, ["6"]);
-    rows(&data, &context, "create external table both stored as parquet location 's3://lake/in/'").await;
+    assert_eq!(
+        rows(&data, &context, "select sum(v) from 's3://lake/in/a.parquet'").await,
+        ["6"]
+    );
+    rows(
+        &data,
+        &context,
+        "create external table both stored as parquet location 's3://lake/in/'",
+    )
+    .await;
     assert_eq!(rows(&data, &context, "select sum(v) from both").await, ["12"]);
-    rows(&data, &context, "copy (select sum(v) as total from both) to 's3://results/total.parquet'").await;
+    rows(
+        &data,
+        &context,
+        "copy (select sum(v) as total from both) to 's3://results/total.parquet'",
+    )
+    .await;
     assert!(s3.objects.lock().unwrap().contains_key("results/total.parquet"));
-    assert_eq!(rows(&data, &context, "select total from 's3://results/total.parquet'").await, ["12"]);
+    assert_eq!(
+        rows(&data, &context, "select total from 's3://results/total.parquet'").await,
+        ["12"]
+    );
     for sql in [
         "select * from 's3://other/c.parquet'",
         "select * from 's3://lake/../other/c.parquet'",

@@ -32,8 +32,14 @@ async fn texts_are_read_by_what_is_in_them() {
         let sql = format!("select sum(id), count(name) from {table}");
         assert_eq!(rows(&data, &context, &sql).await, ["3|2"], "{table}");
     }
-    assert_eq!(rows(&data, &context, "select sum(column_2) from bare").await, ["6.0"]);
-    assert_eq!(rows(&data, &context, "select name from comma where id = 2").await, ["Bob, Jr"]);
+    assert_eq!(
+        rows(&data, &context, "select sum(column_2) from bare").await,
+        ["6.0"]
+    );
+    assert_eq!(
+        rows(&data, &context, "select name from comma where id = 2").await,
+        ["Bob, Jr"]
+    );
 }
 
 #[tokio::test]
@@ -45,7 +51,9 @@ async fn json_and_arrow_files_are_tables() {
     gz(&at("packed.jsonl.gz"), "{\"a\": 1}\n{\"a\": 2}\n");
     let numbers: arrow::array::ArrayRef = std::sync::Arc::new(arrow::array::Int64Array::from(vec![1, 2]));
     let batch = arrow::array::RecordBatch::try_from_iter([("a", numbers)]).unwrap();
-    let mut writer = arrow::ipc::writer::FileWriter::try_new(fs::File::create(at("ipc.arrow")).unwrap(), &batch.schema()).unwrap();
+    let mut writer =
+        arrow::ipc::writer::FileWriter::try_new(fs::File::create(at("ipc.arrow")).unwrap(), &batch.schema())
+            .unwrap();
     writer.write(&batch).unwrap();
     writer.finish().unwrap();
     let data = open(folder.path());
@@ -65,7 +73,10 @@ async fn options_say_what_cannot_be_seen() {
     fs::write(folder.path().join("corun.toml"), options).unwrap();
     let data = open(folder.path());
     let context = session(&data);
-    assert_eq!(rows(&data, &context, "select a, b is null from t").await, ["1|true"]);
+    assert_eq!(
+        rows(&data, &context, "select a, b is null from t").await,
+        ["1|true"]
+    );
     // Other options are read when the table is.
     fs::write(folder.path().join("corun.toml"), options.replace("true", "false")).unwrap();
     assert_eq!(rows(&data, &context, "select count(*) from t").await, ["2"]);

@@ -40,16 +40,26 @@ async fn files_below_allowed_folders_are_read_by_their_paths() {
     let setup = setup();
     let context = session(&setup.data);
     let absolute = setup.extra.path().join("sub/e.parquet");
-    for name in ["'sub/e.parquet'", "\"sub/e.parquet\"", &format!("'{}'", absolute.display())] {
+    for name in [
+        "'sub/e.parquet'",
+        "\"sub/e.parquet\"",
+        &format!("'{}'", absolute.display()),
+    ] {
         let sql = format!("select v from {name}");
         assert_eq!(rows(&setup.data, &context, &sql).await, ["7"], "{name}");
     }
-    assert_eq!(rows(&setup.data, &context, "select a + b from 'e.csv'").await, ["3"]);
+    assert_eq!(
+        rows(&setup.data, &context, "select a + b from 'e.csv'").await,
+        ["3"]
+    );
     let create = "create external table x stored as parquet location 'sub/e.parquet'";
     rows(&setup.data, &context, create).await;
     assert_eq!(rows(&setup.data, &context, "select v from x").await, ["7"]);
     // Another session sees it, too.
-    assert_eq!(rows(&setup.data, &session(&setup.data), "select v from x").await, ["7"]);
+    assert_eq!(
+        rows(&setup.data, &session(&setup.data), "select v from x").await,
+        ["7"]
+    );
     rows(&setup.data, &context, "drop table x").await;
     assert!(run(&setup.data, &context, "select v from x").await.is_err());
     assert!(run(&setup.data, &context, "drop table t").await.is_err());
@@ -66,7 +76,11 @@ async fn other_files_are_never_read() {
         setup.secret.clone(),
         format!("file://{}", setup.secret),
         format!("../{}", setup.secret.rsplit_once('/').unwrap().1),
-        format!("{}/../../{}", setup.extra.path().display(), setup.secret.trim_start_matches('/')),
+        format!(
+            "{}/../../{}",
+            setup.extra.path().display(),
+            setup.secret.trim_start_matches('/')
+        ),
         "link.parquet".to_owned(),
         link.display().to_string(),
         "/etc/passwd".to_owned(),
@@ -96,7 +110,10 @@ async fn other_files_are_never_read() {
 async fn the_guard_holds_where_the_gate_is_passed_by() {
     let setup = setup();
     let context = session(&setup.data);
-    let create = format!("create external table x (v bigint) stored as csv location '{}'", setup.secret);
+    let create = format!(
+        "create external table x (v bigint) stored as csv location '{}'",
+        setup.secret
+    );
     let answer = async {
         context.sql(&create).await?.collect().await?;
         context.sql("select * from x").await?.collect().await
@@ -113,10 +130,23 @@ async fn the_guard_holds_where_the_gate_is_passed_by() {
 async fn copy_writes_below_its_folders_only() {
     let setup = setup();
     let context = session(&setup.data);
-    rows(&setup.data, &context, "copy (select v * 2 as w from t) to 'sub/w.parquet'").await;
+    rows(
+        &setup.data,
+        &context,
+        "copy (select v * 2 as w from t) to 'sub/w.parquet'",
+    )
+    .await;
     assert!(setup.out.path().join("sub/w.parquet").exists());
-    rows(&setup.data, &context, "copy t to 't.csv' stored as csv options ('format.has_header' 'false')").await;
-    assert_eq!(fs::read_to_string(setup.out.path().join("t.csv")).unwrap(), "1\n2\n");
+    rows(
+        &setup.data,
+        &context,
+        "copy t to 't.csv' stored as csv options ('format.has_header' 'false')",
+    )
+    .await;
+    assert_eq!(
+        fs::read_to_string(setup.out.path().join("t.csv")).unwrap(),
+        "1\n2\n"
+    );
     let link = setup.out.path().join("link");
     std::os::unix::fs::symlink(setup.folder.path(), &link).unwrap();
     let inside = setup.folder.path().join("x.parquet");
@@ -128,7 +158,12 @@ async fn copy_writes_below_its_folders_only() {
         format!("file://{}", setup.out.path().join("x.parquet").display()),
         "s3://bucket/x.parquet".to_owned(),
     ] {
-        let answer = run(&setup.data, &context, &format!("copy t to '{target}' stored as csv")).await;
+        let answer = run(
+            &setup.data,
+            &context,
+            &format!("copy t to '{target}' stored as csv"),
+        )
+        .await;
         assert!(answer.is_err(), "{target}: {answer:?}");
     }
     assert!(!inside.exists());
@@ -179,7 +214,12 @@ async fn what_is_not_known_to_be_harmless_is_denied() {
         let answer = run(&setup.data, &context, sql).await;
         assert!(answer.is_err(), "{sql}: {answer:?}");
     }
-    for sql in ["set datafusion.execution.batch_size = 100", "select * from generate_series(1, 2)", "explain select * from t", "describe t"] {
+    for sql in [
+        "set datafusion.execution.batch_size = 100",
+        "select * from generate_series(1, 2)",
+        "explain select * from t",
+        "describe t",
+    ] {
         rows(&setup.data, &context, sql).await;
     }
 }

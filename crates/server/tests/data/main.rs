@@ -17,7 +17,12 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::DFParserBuilder;
 
 /// Runs a statement as the server does: through the gate, planned, through the gate again.
-async fn run_with(data: &Data, context: &SessionContext, sql: &str, rights: FileRights) -> Result<Vec<String>, String> {
+async fn run_with(
+    data: &Data,
+    context: &SessionContext,
+    sql: &str,
+    rights: FileRights,
+) -> Result<Vec<String>, String> {
     let text = |error: DataFusionError| match error.find_root() {
         DataFusionError::External(external) => match external.downcast_ref::<DataError>() {
             Some(error) => error.to_string(),
@@ -25,7 +30,10 @@ async fn run_with(data: &Data, context: &SessionContext, sql: &str, rights: File
         },
         other => other.strip_backtrace(),
     };
-    let mut statements = DFParserBuilder::new(sql).build().and_then(|mut parser| parser.parse_statements()).map_err(text)?;
+    let mut statements = DFParserBuilder::new(sql)
+        .build()
+        .and_then(|mut parser| parser.parse_statements())
+        .map_err(text)?;
     let statement = statements.pop_front().expect("a statement");
     data.gate(&statement, rights).map_err(|error| error.to_string())?;
     let plan = context.state().statement_to_plan(statement).await.map_err(text)?;

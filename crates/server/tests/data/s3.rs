@@ -40,7 +40,11 @@ async fn serve(client: TcpStream, objects: Objects) -> std::io::Result<()> {
     let mut client = BufReader::new(client);
     while let Some(request) = read(&mut client).await? {
         let (status, headers, body) = answer(&request, &objects);
-        let length = if request.method == "HEAD" { headers.length.unwrap_or(0) } else { body.len() };
+        let length = if request.method == "HEAD" {
+            headers.length.unwrap_or(0)
+        } else {
+            body.len()
+        };
         let mut head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\netag: \"e\"\r\n");
         head += "last-modified: Mon, 01 Jan 2024 00:00:00 GMT\r\n";
         if let Some(range) = headers.range {
@@ -60,7 +64,10 @@ async fn read(client: &mut BufReader<TcpStream>) -> std::io::Result<Option<Reque
         return Ok(None);
     }
     let mut words = line.split_whitespace();
-    let (method, target) = (words.next().unwrap_or_default().to_owned(), words.next().unwrap_or_default());
+    let (method, target) = (
+        words.next().unwrap_or_default().to_owned(),
+        words.next().unwrap_or_default(),
+    );
     let address = url::Url::parse(&format!("http://x{target}")).expect("a path");
     let path = address.path().trim_start_matches('/').to_owned();
     let query = address.query_pairs().into_owned().collect();
@@ -73,7 +80,10 @@ async fn read(client: &mut BufReader<TcpStream>) -> std::io::Result<Option<Reque
         };
         headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
     }
-    let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+    let length = headers
+        .get("content-length")
+        .and_then(|length| length.parse().ok())
+        .unwrap_or(0);
     let mut body = vec![0; length];
     client.read_exact(&mut body).await?;
     Ok(Some(Request {
@@ -94,7 +104,11 @@ struct Headers {
 fn answer(request: &Request, objects: &Objects) -> (&'static str, Headers, Vec<u8>) {
     let mut objects = objects.lock().unwrap();
     // Requests must be signed with the key of the test.
-    if !request.headers.get("authorization").is_some_and(|signed| signed.contains("Credential=key/")) {
+    if !request
+        .headers
+        .get("authorization")
+        .is_some_and(|signed| signed.contains("Credential=key/"))
+    {
         return ("403 Forbidden", Headers::default(), Vec::new());
     }
     match request.method.as_str() {
@@ -114,7 +128,10 @@ fn answer(request: &Request, objects: &Objects) -> (&'static str, Headers, Vec<u
 }
 
 fn part(request: &Request, object: &[u8]) -> (&'static str, Headers, Vec<u8>) {
-    let range = request.headers.get("range").and_then(|range| range.strip_prefix("bytes="));
+    let range = request
+        .headers
+        .get("range")
+        .and_then(|range| range.strip_prefix("bytes="));
     let whole = Headers {
         length: Some(object.len()),
         range: None,
@@ -125,7 +142,10 @@ fn part(request: &Request, object: &[u8]) -> (&'static str, Headers, Vec<u8>) {
     let last = object.len() - 1;
     let (from, to) = match from.parse::<usize>() {
         Ok(from) => (from, to.parse().map_or(last, |to: usize| to.min(last))),
-        Err(_) => (object.len() - to.parse::<usize>().unwrap().min(object.len()), last),
+        Err(_) => (
+            object.len() - to.parse::<usize>().unwrap().min(object.len()),
+            last,
+        ),
     };
     let headers = Headers {
         length: Some(to - from + 1),
@@ -149,5 +169,7 @@ fn list(request: &Request, objects: &BTreeMap<String, Vec<u8>>) -> String {
             );
         }
     }
-    format!("<?xml version=\"1.0\"?><ListBucketResult><Name>{bucket}</Name><IsTruncated>false</IsTruncated>{found}</ListBucketResult>")
+    format!(
+        "<?xml version=\"1.0\"?><ListBucketResult><Name>{bucket}</Name><IsTruncated>false</IsTruncated>{found}</ListBucketResult>"
+    )
 }

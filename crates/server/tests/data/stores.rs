@@ -10,7 +10,10 @@ async fn a_store_is_a_schema_beside_files() {
     numbers(&folder.path().join("t.parquet"), "id", &[1, 2, 3]);
     let bank = folder.path().join("bank");
     let store = Store::open(&bank, Options::default()).unwrap();
-    let definition = TableDef::new("account").column("id", Type::I64).column("owner", Type::TEXT).primary_key(&["id"]);
+    let definition = TableDef::new("account")
+        .column("id", Type::I64)
+        .column("owner", Type::TEXT)
+        .primary_key(&["id"]);
     let table = store.create_table(definition).unwrap();
     let mut session_of_store = store.session_here().unwrap();
     let transaction = session_of_store.begin().unwrap();
@@ -28,7 +31,11 @@ async fn a_store_is_a_schema_beside_files() {
     let context = session(&data);
     let sql = "select owner from bank.account a join t on a.id = t.id order by owner";
     assert_eq!(rows(&data, &context, sql).await, ["Ada", "Bob"]);
-    for sql in ["insert into bank.account values (3, 'x')", "drop table bank.account", "copy t to 'bank/x.parquet'"] {
+    for sql in [
+        "insert into bank.account values (3, 'x')",
+        "drop table bank.account",
+        "copy t to 'bank/x.parquet'",
+    ] {
         assert!(run(&data, &context, sql).await.is_err(), "{sql}");
     }
 }
@@ -38,7 +45,9 @@ async fn a_store_that_somebody_has_open_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path().join("bank"), Options::default()).unwrap();
     let data = open(folder.path());
-    let error = run(&data, &session(&data), "select * from bank.account").await.unwrap_err();
+    let error = run(&data, &session(&data), "select * from bank.account")
+        .await
+        .unwrap_err();
     assert!(error.contains("cannot open the store"), "{error}");
     drop(store);
 }
