@@ -7,7 +7,7 @@
 //! - `Coordinator` (the feature `coordinator`) runs concurrent queries beside those that harm them least.
 //! - `store` (a feature, off by default) shows the tables of a transactional store to SQL.
 //!
-//! This and `corun-distributed`, which runs plans on several machines, are the only crates that name `datafusion`.
+//! This, `corun-distributed`, which runs plans on several machines, `corun-server` and `corun-python` are the only crates that name `datafusion`.
 
 mod again;
 mod aggregate;

@@ -117,6 +117,11 @@ impl Store {
         Store::open_on(Arc::new(storage), options)
     }
 
+    /// Whether there is a store in a folder, by the file that each has. Nothing is opened.
+    pub fn is_in(folder: &Path) -> bool {
+        folder.join(Manifest::NAME).is_file()
+    }
+
     /// Opens the store in any storage.
     ///
     /// # Errors

@@ -35,6 +35,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("corun-distributed", &["corun-datafusion"]),
+    ("corun-server", &["corun-datafusion", "corun-store"]),
     ("corun-python", &["corun-datafusion", "corun-topology"]),
     (
         "corun-pooler",
@@ -103,6 +104,7 @@ const LAB: &[&str] = &[
     "corun-store",
     "corun-datafusion",
     "corun-distributed",
+    "corun-server",
     "corun-pooler",
     "corun-cli",
     "corun-workloads",
@@ -116,7 +118,12 @@ const LAB: &[&str] = &[
 const ONLY_IN: &[(&str, &[&str])] = &[
     (
         "datafusion",
-        &["corun-datafusion", "corun-distributed", "corun-python"],
+        &[
+            "corun-datafusion",
+            "corun-distributed",
+            "corun-python",
+            "corun-server",
+        ],
     ),
     ("datafusion-ffi", &["corun-python"]),
     ("pyo3", &["corun-python"]),
@@ -128,13 +135,22 @@ const ONLY_IN: &[(&str, &[&str])] = &[
         &[
             "corun-datafusion",
             "corun-python",
+            "corun-server",
             "corun-sql",
             "corun-workloads",
             "lab-engine",
             "lab-postgres",
         ],
     ),
-    ("parquet", &["corun-datafusion", "corun-workloads", "lab-engine"]),
+    (
+        "parquet",
+        &[
+            "corun-datafusion",
+            "corun-server",
+            "corun-workloads",
+            "lab-engine",
+        ],
+    ),
     (
         "clap",
         &[
@@ -167,6 +183,7 @@ const PUBLISHED: &[&str] = &[
     "corun-store",
     "corun-datafusion",
     "corun-distributed",
+    "corun-server",
     "corun-pooler",
     "corun-cli",
     "corun-workloads",
@@ -203,6 +220,8 @@ const SELECTIONS: [&[&str]; 3] = [
         "corun-datafusion",
         "-p",
         "corun-distributed",
+        "-p",
+        "corun-server",
         "-p",
         "corun-workloads",
         "-p",

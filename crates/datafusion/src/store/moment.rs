@@ -4,7 +4,6 @@
 //! of the statement, one for each store. Prepared statements and views get a snapshot whenever they are run. The snapshot
 //! lives as long as the plan and its streams; it blocks nobody, but old versions of rows stay in memory meanwhile.
 
-use super::external;
 use super::table::StoreTable;
 use corun_store::Snapshot;
 use datafusion::common::config::ConfigOptions;
@@ -53,7 +52,7 @@ impl AnalyzerRule for OneMoment {
             let moment = match known {
                 Some(moment) => moment,
                 None => {
-                    let moment = Arc::new(table.store().snapshot().map_err(external)?);
+                    let moment = table.now()?;
                     moments.push(Arc::clone(&moment));
                     moment
                 }

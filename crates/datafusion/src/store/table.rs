@@ -40,6 +40,8 @@ pub struct StoreTable {
     schema: SchemaRef,
     constraints: Constraints,
     moment: Option<Arc<Snapshot>>,
+    /// Whether snapshots are of what is on disk.
+    durable: bool,
 }
 
 impl fmt::Debug for StoreTable {
@@ -64,7 +66,26 @@ impl StoreTable {
             schema: arrow_schema(&definition),
             constraints: Constraints::new_unverified(key.into_iter().collect()),
             moment: None,
+            durable: false,
         }
+    }
+
+    /// The same table, of which statements see only commits that a crash would not take back. The first such snapshot of a store waits for
+    /// the disk.
+    pub fn durable(self) -> Self {
+        StoreTable {
+            durable: true,
+            ..self
+        }
+    }
+
+    /// The store as a statement reads it now.
+    pub(crate) fn now(&self) -> Result<Arc<Snapshot>> {
+        let taken = match self.durable {
+            true => self.store.durable_snapshot(),
+            false => self.store.snapshot(),
+        };
+        Ok(Arc::new(taken.map_err(external)?))
     }
 
     /// The same table as it was at a snapshot of its store.
@@ -138,7 +159,7 @@ impl TableProvider for StoreTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let moment = match &self.moment {
             Some(moment) => Arc::clone(moment),
-            None => Arc::new(self.store.snapshot().map_err(external)?),
+            None => self.now()?,
         };
         let access = Access::choose(&self.table, &moment, filters);
         let columns = match projection {

@@ -1,0 +1,91 @@
+//! PostgreSQL's `pg_catalog` and `information_schema` over the catalogs of a session, and the functions that clients ask the system with.
+//!
+//! ```text
+//!  text ─► parse (rewrite) ─► planner ─► names ─► SessionCatalog (schema)
+//!                                                   ├─ pg_catalog: relations ─► tables; static rows of datafusion-pg-catalog
+//!                                                   ├─ information_schema: relations ─► information
+//!                                                   └─ everything else: the catalog's own schemas
+//! ```
+//!
+//! Order of calls: [`install`] once for each session, then [`parse`] for each text. Numbers of objects (`oids`) are the same for all sessions
+//! as long as the process lives. What it is not: a place for rights; [`SessionFacts`] answers who may do what.
+
+mod facts;
+mod functions;
+mod information;
+mod oids;
+mod relations;
+mod rewrite;
+mod rows;
+mod schema;
+mod tables;
+mod types;
+
+pub use facts::{ActivityFact, RoleFact, SessionFacts, SettingFact};
+pub use rewrite::parse;
+pub use types::{PgType, pg_type};
+
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, MemoryCatalogProviderList};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::prelude::SessionContext;
+use datafusion_pg_catalog::pg_catalog::generate_series_arg_coercion::CoerceIntArgsToBigInt;
+use datafusion_pg_catalog::pg_catalog::oid_type_planner::PgOidTypePlanner;
+use datafusion_pg_catalog::pg_catalog::{array_bounds_udf, format_type, quote_ident_udf};
+use functions::Context;
+use schema::SessionCatalog;
+use std::sync::Arc;
+
+/// Gives each catalog of a session the two system schemas, and the session the functions. The session's list of catalogs becomes its own.
+///
+/// # Errors
+/// A session whose default catalog is not there.
+pub fn install(context: &SessionContext, facts: Arc<dyn SessionFacts>) -> Result<()> {
+    let state = context.state();
+    let found = Arc::clone(state.catalog_list());
+    let default = state.config().options().catalog.default_catalog.clone();
+    if found.catalog(&default).is_none() {
+        return Err(DataFusionError::Configuration(format!(
+            "there is no catalog \"{default}\""
+        )));
+    }
+    let catalogs = Arc::new(MemoryCatalogProviderList::new());
+    for name in found.catalog_names() {
+        let Some(inner) = found.catalog(&name) else {
+            continue;
+        };
+        let catalog: Arc<dyn CatalogProvider> = Arc::new(SessionCatalog {
+            name: name.clone(),
+            inner,
+            all: Arc::clone(&found),
+            facts: Arc::clone(&facts),
+        });
+        catalogs.register_catalog(name, catalog);
+    }
+    let mut config = context.copied_config();
+    // DataFusion's own would stand before ours.
+    config.options_mut().catalog.information_schema = false;
+    let replaced = SessionStateBuilder::new_from_existing(state)
+        .with_config(config)
+        .with_catalog_list(catalogs)
+        .with_type_planner(Arc::new(PgOidTypePlanner))
+        .build();
+    *context.state_ref().write() = replaced;
+    let about = Arc::new(Context {
+        catalog: default,
+        facts,
+    });
+    for function in functions::all_of(&about) {
+        context.register_udf(function);
+    }
+    context.register_udf(format_type::create_format_type_udf());
+    context.register_udf(quote_ident_udf::create_quote_ident_udf());
+    context.register_udf(quote_ident_udf::create_parse_ident_udf());
+    context.register_udf(array_bounds_udf::create_array_upper_udf());
+    context.register_udf(array_bounds_udf::create_array_lower_udf());
+    if let Some(tables) = schema::static_tables() {
+        context.register_udtf("pg_get_keywords", Arc::clone(&tables.pg_get_keywords) as _);
+    }
+    CoerceIntArgsToBigInt::widen(context);
+    Ok(())
+}

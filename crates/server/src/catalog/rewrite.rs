@@ -1,0 +1,396 @@
+//! [`parse`]: statements of clients, those about the system tables written so that DataFusion plans them.
+//!
+//! Statements that name no system table keep their meaning whatever they say; only names of functions lose their schema, and `current_user`
+//! and the like become calls. What names one is rewritten by `datafusion-pg-catalog`, which replaces what DataFusion cannot do: a subquery in
+//! the list of columns that depends on the row becomes null. That is why users' statements do not go there.
+
+use datafusion::error::Result;
+use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::sqlparser::ast::{
+    self, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
+    Ident, ObjectName, ObjectNamePart, SelectItem, SetExpr, TableFactor, Value, VisitMut, VisitorMut,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
+use datafusion_pg_catalog::sql::rules::{
+    AliasDuplicatedProjectionRewrite, FixVersionColumnName, SqlStatementRewriteRule, StripCallableQualifier,
+};
+use std::ops::ControlFlow;
+use std::sync::LazyLock;
+
+static COMPATIBLE: LazyLock<PostgresCompatibilityParser> = LazyLock::new(PostgresCompatibilityParser::new);
+
+/// The statements of a text, ready to be planned.
+///
+/// # Errors
+/// A text that is not SQL.
+pub fn parse(sql: &str) -> Result<Vec<Statement>> {
+    let statements = DFParserBuilder::new(sql)
+        .with_dialect(&PostgreSqlDialect {})
+        .build()?
+        .parse_statements()?;
+    // The same statements, with whole texts of known clients replaced; statements that only DataFusion has are no SQL to that parser.
+    let replaced = COMPATIBLE.parse(sql).unwrap_or_default();
+    let whole = replaced.len() == statements.len();
+    let rewritten = statements
+        .into_iter()
+        .enumerate()
+        .map(|(at, statement)| match statement {
+            Statement::Statement(sql) => {
+                let replaced = replaced.get(at).filter(|_| whole);
+                Statement::Statement(Box::new(rewritten(*sql, replaced)))
+            }
+            other => other,
+        });
+    Ok(rewritten.collect())
+}
+
+fn rewritten(mut sql: ast::Statement, replaced: Option<&ast::Statement>) -> ast::Statement {
+    let mut names = SystemNames::default();
+    _ = sql.visit(&mut names);
+    let mut before = QualifiedRegclass::default();
+    _ = sql.visit(&mut before);
+    let mut sql = match (names.found, replaced) {
+        (true, Some(replaced)) if !before.changed => replaced.clone(),
+        (true, _) => COMPATIBLE.rewrite(sql),
+        (false, _) => {
+            let sql = StripCallableQualifier.rewrite(sql);
+            AliasDuplicatedProjectionRewrite.rewrite(FixVersionColumnName.rewrite(sql))
+        }
+    };
+    _ = sql.visit(&mut SystemNames::default());
+    _ = sql.visit(&mut Shown { system: names.found });
+    sql
+}
+
+/// Gives the system's tables their schema, and sees whether there are any.
+#[derive(Default)]
+struct SystemNames {
+    found: bool,
+}
+
+impl VisitorMut for SystemNames {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, of: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, .. } = of {
+            let parts: Vec<String> = name
+                .0
+                .iter()
+                .filter_map(|part| part.as_ident().map(|part| part.value.to_ascii_lowercase()))
+                .collect();
+            match parts.as_slice() {
+                [only] if super::schema::system_tables().any(|known| known == only) => {
+                    self.found = true;
+                    name.0
+                        .insert(0, ObjectNamePart::Identifier(Ident::new("pg_catalog")));
+                }
+                [.., schema, _] if schema == "pg_catalog" || schema == "information_schema" => {
+                    self.found = true
+                }
+                _ => {}
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+    let arguments = arguments
+        .into_iter()
+        .map(|of| FunctionArg::Unnamed(FunctionArgExpr::Expr(of)));
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        args: FunctionArguments::List(FunctionArgumentList {
+            args: arguments.collect(),
+            duplicate_treatment: None,
+            clauses: vec![],
+        }),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: vec![],
+    })
+}
+
+/// The bare name of a type: `pg_catalog.regclass` is `regclass`.
+fn type_name(of: &ast::DataType) -> String {
+    let name = of.to_string().to_ascii_lowercase();
+    name.strip_prefix("pg_catalog.")
+        .map(str::to_owned)
+        .unwrap_or(name)
+}
+
+fn literal(of: &Expr) -> Option<&str> {
+    match of {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// `'schema.table'::regclass`, which the other rewrites take for a table of that name.
+#[derive(Default)]
+struct QualifiedRegclass {
+    changed: bool,
+}
+
+impl VisitorMut for QualifiedRegclass {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, of: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Cast { expr, data_type, .. } = of
+            && type_name(data_type) == "regclass"
+            && literal(expr).is_some_and(|text| text.contains(['.', '"']))
+        {
+            let argument = std::mem::replace(expr.as_mut(), Expr::Value(Value::Null.into()));
+            *of = call("regclass_of", vec![argument]);
+            self.changed = true;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// A subquery that stands for one value, written so that DataFusion sees that it has at most one row.
+fn at_most_one(query: &mut ast::Query) {
+    let limited = query.limit_clause.is_some() || query.fetch.is_some();
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return;
+    };
+    let aggregates = [
+        "array_agg",
+        "string_agg",
+        "count",
+        "max",
+        "min",
+        "sum",
+        "json_agg",
+        "bool_or",
+        "bool_and",
+    ];
+    if let ([SelectItem::UnnamedExpr(of) | SelectItem::ExprWithAlias { expr: of, .. }], false) =
+        (select.projection.as_mut_slice(), limited)
+    {
+        let text = of.to_string().to_ascii_lowercase();
+        if !aggregates.iter().any(|name| text.contains(&format!("{name}("))) {
+            let value = std::mem::replace(of, Expr::Value(Value::Null.into()));
+            *of = call("min", vec![value]);
+            query.order_by = None;
+        }
+    }
+}
+
+/// Makes subqueries null: in a column's `CASE` they depend on the row, which DataFusion cannot plan there.
+struct NoSubqueries;
+
+impl VisitorMut for NoSubqueries {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, of: &mut Expr) -> ControlFlow<()> {
+        if matches!(of, Expr::Subquery(_)) {
+            *of = Expr::Value(Value::Null.into());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Numbers that a client is to see as names, and what DataFusion writes differently.
+struct Shown {
+    /// Whether the statement asks the system's tables.
+    system: bool,
+}
+
+/// `x LIKE 'a/_b' ESCAPE '/'` with the escape that DataFusion has.
+fn backslash(pattern: &str, escape: char) -> String {
+    let mut chars = pattern.chars();
+    let mut written = String::new();
+    while let Some(c) = chars.next() {
+        match c {
+            _ if c == escape => {
+                written.push('\\');
+                written.extend(chars.next());
+            }
+            '\\' => written.push_str("\\\\"),
+            c => written.push(c),
+        }
+    }
+    written
+}
+
+impl Shown {
+    /// `x::regclass` as the name of `x`.
+    fn name_of(of: &mut Expr) -> Option<Expr> {
+        let Expr::Cast { expr, data_type, .. } = of else {
+            return None;
+        };
+        if literal(expr).is_some() {
+            return None;
+        }
+        let shown = match type_name(data_type).as_str() {
+            "regclass" => "regclass_name",
+            "regnamespace" => "regnamespace_name",
+            "regrole" => "pg_get_userbyid",
+            "regtype" => "format_type",
+            _ => return None,
+        };
+        let argument = std::mem::replace(expr.as_mut(), Expr::Value(Value::Null.into()));
+        let mut arguments = vec![argument];
+        if shown == "format_type" {
+            arguments.push(Expr::Value(Value::Number("-1".to_owned(), false).into()));
+        }
+        Some(call(shown, arguments))
+    }
+}
+
+impl VisitorMut for Shown {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            for item in &mut select.projection {
+                let (SelectItem::UnnamedExpr(of) | SelectItem::ExprWithAlias { expr: of, .. }) = item else {
+                    continue;
+                };
+                if let Some(name) = Shown::name_of(of) {
+                    *of = name;
+                }
+            }
+            for (at, item) in select.projection.iter_mut().enumerate().filter(|_| self.system) {
+                if let SelectItem::UnnamedExpr(of) | SelectItem::ExprWithAlias { expr: of, .. } = item
+                    && matches!(of, Expr::Case { .. })
+                {
+                    _ = of.visit(&mut NoSubqueries);
+                }
+                let null =
+                    matches!(item, SelectItem::UnnamedExpr(Expr::Value(value)) if value.value == Value::Null);
+                if null {
+                    *item = SelectItem::ExprWithAlias {
+                        expr: Expr::Value(Value::Null.into()),
+                        alias: Ident::with_quote('"', format!("?column?{}", at + 1)),
+                    };
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, of: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Cast {
+            kind: CastKind::DoubleColon | CastKind::Cast,
+            expr,
+            data_type,
+            ..
+        } = of
+            && matches!(type_name(data_type).as_str(), "text" | "varchar" | "name")
+            && let Some(name) = Shown::name_of(expr)
+        {
+            *of = name;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, of: &mut Expr) -> ControlFlow<()> {
+        let take = |of: &mut Expr| std::mem::replace(of, Expr::Value(Value::Null.into()));
+        match of {
+            Expr::Identifier(name)
+                if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("current_schema") =>
+            {
+                *of = call("current_schema", vec![]);
+            }
+            Expr::Function(function) if matches!(function.args, FunctionArguments::None) => {
+                match function.name.to_string().to_ascii_lowercase().as_str() {
+                    "current_catalog" => *of = call("current_database", vec![]),
+                    "user" | "current_role" => *of = call("current_user", vec![]),
+                    _ => {}
+                }
+            }
+            Expr::Subquery(query) if self.system => at_most_one(query),
+            Expr::Function(function) if self.system => {
+                let name = function.name.0.last().and_then(|part| part.as_ident());
+                let name = name
+                    .map(|name| name.value.to_ascii_lowercase())
+                    .unwrap_or_default();
+                match (name.as_str(), &function.args) {
+                    ("_pg_expandarray" | "generate_subscripts", _) => *of = call("unnest", vec![take(of)]),
+                    // What it would list (members of roles, policies) there is not.
+                    ("array", FunctionArguments::Subquery(_)) => *of = call("no_texts", vec![]),
+                    _ => {}
+                }
+            }
+            Expr::CompoundFieldAccess { root, access_chain } if self.system => {
+                if let [ast::AccessExpr::Dot(Expr::Identifier(field))] = access_chain.as_slice() {
+                    let field =
+                        Expr::Value(Value::SingleQuotedString(field.value.to_ascii_lowercase()).into());
+                    *of = call("get_field", vec![take(root), field]);
+                }
+            }
+            Expr::Like {
+                pattern, escape_char, ..
+            }
+            | Expr::ILike {
+                pattern, escape_char, ..
+            } => {
+                let escape = escape_char.as_ref().and_then(|escape| match &escape.value {
+                    Value::SingleQuotedString(text) => text.chars().next(),
+                    _ => None,
+                });
+                let Some(escape) = escape.filter(|escape| *escape != '\\') else {
+                    return ControlFlow::Continue(());
+                };
+                let text = |text: String| Expr::Value(Value::SingleQuotedString(text).into());
+                **pattern = match literal(pattern) {
+                    Some(given) => text(backslash(given, escape)),
+                    None => call(
+                        "replace",
+                        vec![take(pattern), text(escape.to_string()), text("\\".to_owned())],
+                    ),
+                };
+                *escape_char = None;
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(sql: &str) -> String {
+        parse(sql)
+            .unwrap()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("; ")
+    }
+
+    #[test]
+    fn statements_of_users_keep_their_subqueries() {
+        let sql = "SELECT (SELECT max(b) FROM u WHERE u.a = t.a) FROM t";
+        assert_eq!(of(sql), sql);
+    }
+
+    #[test]
+    fn system_tables_get_their_schema() {
+        assert_eq!(
+            of("SELECT pid FROM pg_stat_activity"),
+            "SELECT pid FROM pg_catalog.pg_stat_activity"
+        );
+        assert_eq!(of("SELECT * FROM pg_mine"), "SELECT * FROM pg_mine");
+    }
+
+    #[test]
+    fn numbers_are_shown_as_names() {
+        assert_eq!(
+            of("SELECT oid::regclass FROM pg_class"),
+            "SELECT regclass_name(oid) FROM pg_catalog.pg_class"
+        );
+        assert_eq!(of("SELECT 'a.b'::regclass"), "SELECT regclass_of('a.b')");
+    }
+}

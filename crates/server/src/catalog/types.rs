@@ -1,0 +1,157 @@
+//! PostgreSQL's types of Arrow's.
+
+use arrow::datatypes::DataType;
+
+/// A type as `pg_attribute` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PgType {
+    /// Row of `pg_type`.
+    pub oid: i32,
+    /// `atttypmod`: precision and scale of numbers, else -1.
+    pub modifier: i32,
+}
+
+/// Type and type of arrays of it, bytes (-1: any number), name in `information_schema`.
+const TYPES: &[(i32, i32, i16, &str)] = &[
+    (16, 1000, 1, "boolean"),
+    (17, 1001, -1, "bytea"),
+    (20, 1016, 8, "bigint"),
+    (21, 1005, 2, "smallint"),
+    (23, 1007, 4, "integer"),
+    (25, 1009, -1, "text"),
+    (114, 199, -1, "json"),
+    (700, 1021, 4, "real"),
+    (701, 1022, 8, "double precision"),
+    (1082, 1182, 4, "date"),
+    (1083, 1183, 8, "time without time zone"),
+    (1114, 1115, 8, "timestamp without time zone"),
+    (1184, 1185, 8, "timestamp with time zone"),
+    (1186, 1187, 16, "interval"),
+    (1700, 1231, -1, "numeric"),
+];
+
+/// The type that clients are told for a column of this Arrow type. Numbers without sign get the next wider type with one; structures are
+/// shown as JSON.
+pub fn pg_type(of: &DataType) -> PgType {
+    let plain = |oid| PgType { oid, modifier: -1 };
+    match of {
+        DataType::Boolean => plain(16),
+        DataType::Int8 | DataType::Int16 | DataType::UInt8 => plain(21),
+        DataType::Int32 | DataType::UInt16 => plain(23),
+        DataType::Int64 | DataType::UInt32 => plain(20),
+        DataType::UInt64 => plain(1700),
+        DataType::Float16 | DataType::Float32 => plain(700),
+        DataType::Float64 => plain(701),
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => PgType {
+            oid: 1700,
+            modifier: (i32::from(*precision) << 16 | i32::from(*scale) & 0x7ff) + 4,
+        },
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            plain(17)
+        }
+        DataType::Date32 | DataType::Date64 => plain(1082),
+        DataType::Time32(_) | DataType::Time64(_) => plain(1083),
+        DataType::Timestamp(_, None) => plain(1114),
+        DataType::Timestamp(_, Some(_)) => plain(1184),
+        DataType::Interval(_) | DataType::Duration(_) => plain(1186),
+        DataType::Dictionary(_, value) => pg_type(value),
+        DataType::RunEndEncoded(_, value) => pg_type(value.data_type()),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item) => {
+            let element = pg_type(item.data_type()).oid;
+            // Arrays of arrays are arrays of the same type.
+            let array = TYPES
+                .iter()
+                .find(|known| known.0 == element)
+                .map_or(element, |known| known.1);
+            plain(array)
+        }
+        DataType::Struct(_) | DataType::Map(..) | DataType::Union(..) => plain(114),
+        _ => plain(25),
+    }
+}
+
+/// Bytes of a value; -1: as many as it needs.
+pub(crate) fn length(oid: i32) -> i16 {
+    TYPES
+        .iter()
+        .find(|known| known.0 == oid)
+        .map_or(-1, |known| known.2)
+}
+
+/// Name in `information_schema`.
+pub(crate) fn name(oid: i32) -> &'static str {
+    TYPES
+        .iter()
+        .find(|known| known.0 == oid)
+        .map_or("ARRAY", |known| known.3)
+}
+
+/// Types and their own names (`udt_name`).
+const NAMES: &[(i32, &str)] = &[
+    (16, "bool"),
+    (17, "bytea"),
+    (20, "int8"),
+    (21, "int2"),
+    (23, "int4"),
+    (25, "text"),
+    (114, "json"),
+    (700, "float4"),
+    (701, "float8"),
+    (1082, "date"),
+    (1083, "time"),
+    (1114, "timestamp"),
+    (1184, "timestamptz"),
+    (1186, "interval"),
+    (1700, "numeric"),
+    (1000, "_bool"),
+    (1001, "_bytea"),
+    (1016, "_int8"),
+    (1005, "_int2"),
+    (1007, "_int4"),
+    (1009, "_text"),
+    (1021, "_float4"),
+    (1022, "_float8"),
+    (1182, "_date"),
+    (1115, "_timestamp"),
+    (1185, "_timestamptz"),
+    (1231, "_numeric"),
+];
+
+/// The type's own name.
+pub(crate) fn short_name(oid: i32) -> &'static str {
+    NAMES
+        .iter()
+        .find(|known| known.0 == oid)
+        .map_or("text", |known| known.1)
+}
+
+/// The type of a name, own or SQL's.
+pub(crate) fn number(of: &str) -> Option<i32> {
+    let own = NAMES.iter().find(|known| known.1 == of).map(|known| known.0);
+    own.or_else(|| TYPES.iter().find(|known| known.3 == of).map(|known| known.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn types_are_postgresql_s() {
+        assert_eq!(pg_type(&DataType::Utf8View).oid, 25);
+        assert_eq!(pg_type(&DataType::Decimal128(10, 2)).modifier, (10 << 16 | 2) + 4);
+        let list = DataType::List(Arc::new(arrow::datatypes::Field::new(
+            "item",
+            DataType::Int64,
+            true,
+        )));
+        assert_eq!(pg_type(&list).oid, 1016);
+    }
+}

@@ -1,0 +1,81 @@
+//! [`DataError`]: what a client is told of data that it cannot have.
+
+use datafusion::error::DataFusionError;
+use std::fmt;
+
+/// An error as PostgreSQL's protocol tells it: code, message, detail and hint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataError {
+    /// SQLSTATE.
+    pub code: &'static str,
+    /// What is wrong, in one line.
+    pub primary: String,
+    /// More about it.
+    pub detail: Option<String>,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+impl DataError {
+    pub(crate) fn new(code: &'static str, primary: impl Into<String>) -> Self {
+        DataError {
+            code,
+            primary: primary.into(),
+            detail: None,
+            hint: None,
+        }
+    }
+
+    /// The statement is not one that this user may run here.
+    pub(crate) fn denied(primary: impl Into<String>) -> Self {
+        DataError::new("42501", primary)
+    }
+
+    /// The configuration or a file beside the data says something that cannot be.
+    pub(crate) fn config(primary: impl Into<String>) -> Self {
+        DataError::new("F0000", primary)
+    }
+
+    /// A file cannot be read as what it seems to be.
+    pub(crate) fn unreadable(primary: impl Into<String>) -> Self {
+        DataError::new("58030", primary)
+    }
+
+    pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for DataError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.primary)?;
+        if let Some(detail) = &self.detail {
+            write!(f, ": {detail}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, " ({hint})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for DataError {}
+
+impl From<DataError> for DataFusionError {
+    fn from(error: DataError) -> Self {
+        DataFusionError::External(Box::new(error))
+    }
+}
+
+/// The nearest of `known` to `given`, if it is near enough to be meant.
+pub(crate) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
+    let of = |name: &&str| datafusion::common::utils::datafusion_strsim::levenshtein(given, name);
+    let best = known.iter().min_by_key(|name| of(name))?;
+    (of(best) <= given.len().max(best.len()) / 2).then_some(*best)
+}

@@ -1,0 +1,19 @@
+//! A server's inside: what its statements may read, and PostgreSQL's system tables over it.
+//!
+//! ```text
+//!  folder ─► schemas and tables (data) ─┐
+//!  store  ─► schema with its tables     ├─► a session's catalog ─► SQL
+//!  session's facts ─► pg_catalog, information_schema (catalog) ─┘
+//! ```
+//!
+//! Order of calls: [`data::Data::open`] once; for each session [`data::Data::install`], then [`catalog::install`]; for each statement
+//! [`catalog::parse`], [`data::Data::gate`], the session's planner, [`data::Data::gate_plan`], and only then its execution. What it is not: a
+//! listener. Nothing here knows of sockets or logins.
+
+pub mod catalog;
+pub mod data;
+
+// The Rust blocks of the README run as doctests of this crate.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod crate_readme {}
