@@ -480,12 +480,7 @@ fn the_demo_compiles_nothing_of_postgresql() {
     let packages = packages(&["-p", "corun-lab", "--no-default-features", "--features", "engine"]);
     assert!(packages.contains("datafusion"), "{packages:?}");
     // TLS is in it for the workers' connections, and what the server's system tables stand on; the pooler is not.
-    for name in [
-        "pg_query",
-        "corun-pooler",
-        "lab-postgres",
-        "io-uring",
-    ] {
+    for name in ["pg_query", "corun-pooler", "lab-postgres", "io-uring"] {
         assert!(!packages.contains(name), "{name}");
     }
 }
