@@ -623,3 +623,84 @@ fn a_crash_leaves_all_constraints_of_a_transaction_or_none() {
     }
     assert!(all > 8 && none > 4, "{all} {none}");
 }
+
+/// One thread defines, others write: whatever they meet, no row is left without the row it refers to.
+#[test]
+fn writers_and_transactions_that_change_tables_of_foreign_keys_meet() {
+    let disk = Twin::new(3);
+    let store = open(&disk);
+    with_family(&store);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let goes_on = || !stop.load(std::sync::atomic::Ordering::Relaxed);
+    let written = std::sync::atomic::AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for seed in 0..3 {
+            let (store, written) = (&store, &written);
+            scope.spawn(move || {
+                let mut random = crate::crash_twin::random::Random::new(seed);
+                let mut session = store.session_here().unwrap();
+                while goes_on() {
+                    let (id, up) = (random.below(20) as i64, random.below(20) as i64);
+                    let kind = random.below(4);
+                    let transaction = session.begin().unwrap();
+                    let done = transaction.table("parent").and_then(|parent| {
+                        let child = transaction.table("child")?;
+                        match kind {
+                            0 => transaction.delete_by_key(&parent, &[up.into()]).map(drop),
+                            1 => transaction.delete_by_key(&child, &[id.into()]).map(drop),
+                            2 => put(&transaction, &parent, &[up.into(), (up * 10).into()]).map(drop),
+                            _ => put(&transaction, &child, &[id.into(), up.into()]).map(drop),
+                        }
+                    });
+                    match done.and_then(|()| transaction.commit().map(drop)) {
+                        Ok(()) => drop(written.fetch_add(1, std::sync::atomic::Ordering::Relaxed)),
+                        Err(
+                            StoreError::ForeignKey(_)
+                            | StoreError::Lock(_)
+                            | StoreError::Duplicate { .. }
+                            | StoreError::Dropped { .. },
+                        ) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+        let mut random = crate::crash_twin::random::Random::new(9);
+        let mut session = store.session_here().unwrap();
+        let (mut committed, mut round) = (0, 0);
+        while committed < 600 || written.load(std::sync::atomic::Ordering::Relaxed) < 6000 {
+            round += 1;
+            let transaction = session.begin().unwrap();
+            let define = || -> Result<()> {
+                let (parent, child) = (transaction.table("parent")?, transaction.table("child")?);
+                match round % 6 {
+                    0 => transaction.drop_not_null(&parent, "code").map(drop),
+                    1 => transaction.set_not_null(&parent, "code").map(drop),
+                    2 => transaction.set_not_null(&child, "up").map(drop),
+                    3 => transaction.drop_not_null(&child, "up").map(drop),
+                    4 => transaction.truncate_table("child").map(drop),
+                    _ => {
+                        transaction.drop_constraint(&child, "up")?;
+                        transaction.rename_column(&child, "up", "of")?;
+                        transaction.rename_column(&child, "of", "up")?;
+                        transaction.add_foreign_key(&child, up())
+                    }
+                }
+            };
+            match define() {
+                Ok(()) if random.once_in(3) => transaction.abort(),
+                Ok(()) => {
+                    transaction.commit().unwrap();
+                    committed += 1;
+                }
+                Err(StoreError::Lock(_) | StoreError::Dropped { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let seen = dump(&store);
+    store.close().unwrap();
+    verify_on(&(Arc::new(disk.crash(1)) as Arc<dyn Storage>)).unwrap();
+    assert_eq!(dump(&open(&disk)), seen);
+}
