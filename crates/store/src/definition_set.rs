@@ -5,7 +5,8 @@
 //!   others are shown what was before                          └────► undo_to                               abort, savepoints
 //! ```
 //!
-//! The transaction has each table locked exclusively of which it changes a definition, and the names that come or go. What it is not: how
+//! The transaction has each table locked exclusively of which it changes a definition, and the names that come or go; those on the
+//! other side of foreign keys at least shared. What it is not: how
 //! something is defined, see `definitions.rs`.
 
 use std::sync::Arc;

@@ -359,7 +359,8 @@ impl Transaction<'_> {
             });
         }
         let old = &seen.columns;
-        table.check_columns_free(|at| !columns.iter().any(|column| column.name == old[at].name))?;
+        let handle = self.handle(state, table);
+        handle.check_columns_free(|at| !columns.iter().any(|column| column.name == old[at].name))?;
         let with = TableDef { columns, ..seen };
         for index in &with.indexes {
             if let Some(column) = index

@@ -441,7 +441,7 @@ impl Table {
     }
 
     /// The transaction whose handle it is.
-    fn viewer(&self) -> Definer {
+    pub(crate) fn viewer(&self) -> Definer {
         self.1.as_ref().map_or(Definer::NONE, |within| within.definer)
     }
 

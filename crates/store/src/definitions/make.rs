@@ -45,14 +45,14 @@ impl Transaction<'_> {
             }
             Definition::DropTable(id) => {
                 let gone = self.locked(state, *id)?;
-                gone.check_unreferenced("dropped")?;
+                gone.seen_by(definer).check_unreferenced("dropped")?;
                 self.lock_linked(state, &gone)?;
                 links = gone.unlink(|_| true);
                 self.come(state, gone.0.qualified_for(definer), Some(gone), None)?
             }
             Definition::Truncate(id, new) => {
                 let gone = self.locked(state, *id)?;
-                gone.check_unreferenced("truncated")?;
+                gone.seen_by(definer).check_unreferenced("truncated")?;
                 self.lock_linked(state, &gone)?;
                 let seen = self.seen(state, &gone);
                 let came = store.make_table(*new, &seen)?;
@@ -117,7 +117,7 @@ impl Transaction<'_> {
                     name: name.clone(),
                 })?);
                 drop(indexes);
-                table.check_index_free(&index)?;
+                table.seen_by(definer).check_index_free(&index)?;
                 state.definitions.claim(&table);
                 table.0.keep_index(&index, false);
                 Change::IndexDropped { table, index }

@@ -52,6 +52,14 @@ enum Check {
     Unreferenced { key: Arc<ForeignKey>, row: RowBuf },
 }
 
+impl Check {
+    fn key(&self) -> &ForeignKey {
+        match self {
+            Check::Refers { key, .. } | Check::Unreferenced { key, .. } => key,
+        }
+    }
+}
+
 /// A check, and the number of the newest savepoint when it was noted.
 struct Noted {
     check: Check,
@@ -195,9 +203,9 @@ impl Transaction<'_> {
     /// Makes all checks that wait. If one fails, all wait again.
     pub(crate) fn check_pending(&self, state: &mut State) -> Result<()> {
         let checks = std::mem::take(&mut state.pending.checks);
-        let made = checks
-            .iter()
-            .try_for_each(|noted| self.check(state, &noted.check));
+        let mut in_force =
+            (checks.iter().map(|noted| &noted.check)).filter(|check| check.key().is_in_force());
+        let made = in_force.try_for_each(|check| self.check(state, check));
         match made {
             Err(_) => state.pending.checks = checks,
             Ok(()) => {
@@ -430,7 +438,6 @@ impl Transaction<'_> {
 
     fn check(&self, state: &mut State, check: &Check) -> Result<()> {
         match check {
-            Check::Refers { key, .. } | Check::Unreferenced { key, .. } if !key.is_in_force() => Ok(()),
             Check::Refers { key, child, rid } => {
                 let reach = self.reach(state, child, Reach::ReadRows)?;
                 let row = self.lock_and_read(state, child, *rid, Lock::Shared, reach, NOW)?;

@@ -340,11 +340,15 @@ impl Table {
                 table: self.shown_name(),
                 column: self.0.layouts.newest().definitions()[at].name.clone(),
                 constraint: key.name().to_owned(),
-                of: key
-                    .child()
-                    .map_or_else(|_| String::new(), |child| child.shown_name()),
+                of: self.shown_child(&key),
             }),
         }
+    }
+
+    /// The name of the table that has a foreign key, for whose handle this is.
+    fn shown_child(&self, key: &ForeignKey) -> String {
+        let child = key.child().map(|child| child.seen_by(self.viewer()));
+        child.map_or_else(|_| String::new(), |child| child.shown_name())
     }
 
     /// Whether it, or an index of it, may go: whether no foreign key needs it that `counts`.
@@ -361,9 +365,7 @@ impl Table {
         let counting = links.referencing.iter().filter(|key| counts(key));
         let by: Vec<String> = counting
             .map(|key| {
-                let table = key
-                    .child()
-                    .map_or_else(|_| String::new(), |table| table.shown_name());
+                let table = self.shown_child(key);
                 format!("foreign key {:?} of table {table:?}", key.name())
             })
             .collect();

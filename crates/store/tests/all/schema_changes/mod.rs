@@ -2,6 +2,8 @@
 
 mod basics;
 mod columns;
+mod constraints;
+mod constraints_model;
 mod copies;
 mod crash;
 mod model;
