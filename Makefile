@@ -11,7 +11,7 @@ TARGET = $(shell $(CARGO) metadata --no-deps --format-version 1 | sed -n 's/.*"t
 DEMO := -p corun-lab --no-default-features --features engine
 PROGRAMS := -p corun -p corun-sql -p corun-lab
 # Crates without DataFusion are tested in the dev profile (debug assertions on, seconds to build), the others in the release profile.
-SMALL := -p corun-model -p corun-topology -p corun-cachesim -p corun-resctrl -p corun-net -p corun-machine -p corun-exec -p corun-store-derive -p corun-store \
+SMALL := -p corun-model -p corun-topology -p corun-cachesim -p corun-resctrl -p corun-net -p corun-wire -p corun-machine -p corun-exec -p corun-store-derive -p corun-store \
 	-p corun-pooler -p corun-cli -p lab-core --features corun-exec/allocator
 LARGE := --features corun-datafusion/coordinator,corun-datafusion/store -p corun-datafusion -p corun-distributed -p corun-server -p corun-workloads -p corun-sql -p lab-engine \
 	-p lab-cpu -p lab-postgres -p corun-lab -p corun -p corun-python

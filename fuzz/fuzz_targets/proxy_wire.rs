@@ -4,18 +4,20 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use libfuzzer_sys::fuzz_target;
 use corun_pooler::admin::Command;
-use corun_pooler::auth::server_login::LoginOptions;
-use corun_pooler::auth::userlist::Userlist;
-use corun_pooler::auth::{
-    Authenticator, Credentials, Facts, Lookup, Method, Mock, Secret, ServerLogin, Step, hba, ident,
-};
 use corun_pooler::config::Config;
 use corun_pooler::understand::{Limits, Understanding};
-use corun_pooler::wire::error::Reported;
-use corun_pooler::wire::startup::Packet;
-use corun_pooler::wire::{header, read};
+use corun_wire::auth::server_login::LoginOptions;
+use corun_wire::auth::userlist::Userlist;
+use corun_wire::auth::{
+    Authenticator, Credentials, Facts, Lookup, Method, Mock, Secret, ServerLogin, Step, hba, ident,
+};
+use corun_wire::error::Reported;
+use corun_wire::server::{self, Action, Executed, Message, Session};
+use corun_wire::startup::Packet;
+use corun_wire::values::{FixedOffset, Type, Value};
+use corun_wire::{header, read};
+use libfuzzer_sys::fuzz_target;
 use ring::rand::SystemRandom;
 
 /// Longest text that is understood here: PostgreSQL's parser takes its time over long ones.
@@ -51,7 +53,42 @@ fn wire(bytes: &[u8]) {
     }
     let reported = Reported::read(bytes);
     let _ = reported.is_fatal();
-    let _ = corun_pooler::tls::negotiate::answer(bytes);
+    let _ = corun_wire::tls::negotiate::answer(bytes);
+    serve(bytes);
+}
+
+/// A server's session, whose engine prepares, binds and executes anything.
+fn serve(mut bytes: &[u8]) {
+    let limits = server::Limits {
+        session_bytes_max: 4096,
+        ..server::Limits::default()
+    };
+    let mut session: Session<(), ()> = Session::new(limits);
+    let mut out = Vec::new();
+    while let Ok(Some((message, used))) = Message::read(bytes, &limits) {
+        bytes = &bytes[used..];
+        match session.message(message, &mut out) {
+            Action::Query { .. } => session.query_done(&mut out),
+            Action::Parse(parse) => {
+                let types = parse.types().filter_map(Type::of).collect();
+                session.parsed(&mut out, (), types, None);
+            }
+            Action::Bind { bind, .. } => {
+                for (format, value) in bind.parameters() {
+                    for oid in [23, 1700, 1114, 1186, 1009] {
+                        let of = Type::of(oid).expect("a type");
+                        let _ = value.map(|value| Value::read(of, format, value, &FixedOffset::UTC));
+                    }
+                }
+                session.bound(&mut out, ());
+            }
+            Action::Execute { .. } => session.executed(&mut out, (), Executed::Complete("OK")),
+            Action::Sync { .. } => session.ended(&mut out),
+            Action::Terminate => return,
+            _ => {}
+        }
+        assert!(session.bytes() <= limits.session_bytes_max);
+    }
 }
 
 /// A login of a client, by any method. Nobody gets in who does not know the password.
@@ -147,7 +184,8 @@ fuzz_target!(|data: &[u8]| {
         }
         // Files it includes are the machine's.
         7 if !text.contains("%include") => {
-            let imported = corun_pooler::config::import::import_pgbouncer(&text, "pgbouncer.ini", nowhere, None);
+            let imported =
+                corun_pooler::config::import::import_pgbouncer(&text, "pgbouncer.ini", nowhere, None);
             let _ = format!("{imported:?}");
         }
         8 => drop(Command::parse(&text)),

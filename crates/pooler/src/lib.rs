@@ -1,28 +1,12 @@
 //! A pooler for PostgreSQL that clients reach where they reached the server: sessions, pools, and a queue for each core that runs
 //! alike statements one after the other.
 //!
-//! Folders follow the journey of a query: [`wire`] (bytes), [`tls`], [`auth`] (who is it), [`understand`] (what a text does),
-//! [`auto_prepare`] (texts as prepared statements), [`split`] (one query as several), [`session`] (what follows a client from
+//! Folders follow the journey of a query: [`understand`] (what a text does), [`auto_prepare`] (texts as prepared statements), [`split`] (one query as several), [`session`] (what follows a client from
 //! server to server), `core` (event loops, pools), [`admin`] (console, metrics), [`config`]. Beside the proxy: [`talk`] (a client
 //! that waits), [`watch`] (the console seen from outside), [`preflight`] (what servers allow), [`learn`] (which ranges and splits would
-//! pay). What a query's plan does to the caches is read by [`plans`].
-
-/// Implements `Debug` for a type that has secrets, or more than anybody wants to see: only what is named is shown.
-macro_rules! debug_shows {
-    ($type:ident, $this:ident => { $($field:ident: $value:expr),* }) => {
-        impl std::fmt::Debug for $type {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                let $this = self;
-                f.debug_struct(stringify!($type))
-                    $(.field(stringify!($field), &$value))*
-                    .finish_non_exhaustive()
-            }
-        }
-    };
-}
+//! pay). Messages, logins and TLS are `corun-wire`'s. What a query's plan does to the caches is read by [`plans`].
 
 pub mod admin;
-pub mod auth;
 pub mod auto_prepare;
 pub mod config;
 mod core;
@@ -34,10 +18,8 @@ pub mod preflight;
 pub mod session;
 pub mod split;
 pub mod talk;
-pub mod tls;
 pub mod understand;
 pub mod watch;
-pub mod wire;
 
 // For tests and fuzz targets only.
 #[doc(hidden)]

@@ -234,7 +234,7 @@ fn preflight_says_what_fails_and_ends_with_1() {
 
 /// A configuration whose server is the console of a proxy, and that has nothing but a secret to log in there with.
 fn with_secret_only(proxy: &Proxy) -> tempfile::TempDir {
-    use corun_pooler::auth::scram::{ITERATIONS_DEFAULT, Verifier};
+    use corun_wire::auth::scram::{ITERATIONS_DEFAULT, Verifier};
     let folder = tempfile::tempdir().expect("a folder");
     configure(folder.path(), free_port(), proxy.port, "scram-sha-256");
     let file = folder.path().join("corun.toml");

@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("corun-cachesim", &["corun-model"]),
     ("corun-resctrl", &["corun-model", "corun-topology"]),
     ("corun-net", &["corun-model", "corun-topology"]),
+    ("corun-wire", &["corun-net"]),
     (
         "corun-machine",
         &["corun-model", "corun-topology", "corun-cachesim"],
@@ -38,7 +39,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("corun-python", &["corun-datafusion", "corun-topology"]),
     (
         "corun-pooler",
-        &["corun-model", "corun-topology", "corun-resctrl", "corun-net"],
+        &[
+            "corun-model",
+            "corun-topology",
+            "corun-resctrl",
+            "corun-net",
+            "corun-wire",
+        ],
     ),
     ("corun-cli", &["corun-model", "corun-topology"]),
     (
@@ -48,6 +55,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "corun-topology",
             "corun-resctrl",
             "corun-net",
+            // Tests make verifiers.
+            "corun-wire",
             "corun-pooler",
             "corun-cli",
         ],
@@ -89,6 +98,7 @@ const LAB: &[&str] = &[
     "corun-cachesim",
     "corun-resctrl",
     "corun-net",
+    "corun-wire",
     "corun-machine",
     "corun-exec",
     "corun-store",
@@ -118,7 +128,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("datafusion-ffi", &["corun-python"]),
     ("pyo3", &["corun-python"]),
     ("datafusion-distributed", &["corun-distributed"]),
-    ("pgwire", &["corun-pooler"]),
+    ("pgwire", &["corun-wire"]),
     ("pg_query", &["corun-pooler"]),
     (
         "arrow",
@@ -162,6 +172,7 @@ const PUBLISHED: &[&str] = &[
     "corun-topology",
     "corun-resctrl",
     "corun-net",
+    "corun-wire",
     "corun-exec",
     "corun-store-derive",
     "corun-store",

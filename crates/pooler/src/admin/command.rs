@@ -5,7 +5,7 @@ use super::rows::*;
 use super::stats::{AveragesRow, StatsRow, TotalRow, TotalsRow};
 use super::table::Row;
 use crate::config::{nearest, renamed_table, until_quote};
-use crate::wire::error::{Refusal, code};
+use corun_wire::error::{Refusal, code};
 
 /// Where the number for `KILL_CLIENT` is.
 pub(crate) const CLIENT_IDS: &str = "SHOW CLIENTS has it in the column id.";

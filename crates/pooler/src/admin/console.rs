@@ -13,8 +13,8 @@ use std::collections::HashMap;
 use super::command::{Command, ConsoleError, Show, help};
 use super::rows::VersionRow;
 use super::table::{Table, describe};
-use crate::wire::error::{Refusal, code};
-use crate::wire::{TransactionStatus, backend, build, frontend, read};
+use corun_wire::error::{Refusal, code};
+use corun_wire::{TransactionStatus, backend, build, frontend, read};
 
 /// Statements and portals of one client, each at most.
 const NAMES_MAX: usize = 100;

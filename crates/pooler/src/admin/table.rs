@@ -1,6 +1,6 @@
 //! Rows of the console as messages of the protocol.
 
-use crate::wire::build;
+use corun_wire::build;
 
 /// One value of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use corun_model::cache::partition::Class;
 
-use super::choices::{AuthType, Dispatch, HeavyQueuePolicy, PoolMode, Switch, TlsMode};
+use super::choices::{AuthType, Dispatch, HeavyQueuePolicy, PoolMode, Switch};
 use super::finding::Findings;
 use super::host::Host;
 use super::{CONSOLES, Config, Proxy, WILDCARD};
 use crate::keys::{Column, map_of};
+use corun_wire::tls::TlsMode;
 
 /// Run time below which what the queue costs itself is no small part of a query's any more (`corun_model::pooler::queue_cost`).
 const HEAVY_QUEUE_MIN_SENSIBLE: Duration = Duration::from_millis(10);
@@ -385,7 +386,7 @@ pub(super) fn check_files(config: &Config, file: &Path, found: &mut Findings) {
         .values()
         .any(|database| database.password.is_some())
         || config.users.values().any(|user| user.password.is_some());
-    if secret && crate::tls::readable_by_others(file).is_some() {
+    if secret && corun_wire::tls::readable_by_others(file).is_some() {
         found.warning(
             "",
             "the file has passwords in it, and every user of this machine can read the file",

@@ -1,7 +1,46 @@
 //! Keys whose value is one of a few words.
 
+use corun_wire::tls::{TlsMode, TlsProtocols};
+
 use super::settings::Setting;
 use super::values::Raw;
+
+/// Makes an enum that has its words a kind of setting.
+macro_rules! setting_of_words {
+    ($name:ident ($kind:literal)) => {
+        impl Setting for $name {
+            const KIND: &'static str = $kind;
+
+            fn read(raw: &Raw) -> Result<Self, String> {
+                let word = match raw {
+                    Raw::Text(text) => text.trim().to_ascii_lowercase(),
+                    // `auto_prepare = false` is what somebody writes who thinks of a switch.
+                    Raw::Boolean(true) => "on".to_owned(),
+                    Raw::Boolean(false) => "off".to_owned(),
+                    _ => String::new(),
+                };
+                Self::WORDS
+                    .iter()
+                    .find(|(_, known)| *known == word)
+                    .map(|(value, _)| *value)
+                    .ok_or_else(|| {
+                        let words: Vec<String> = Self::WORDS
+                            .iter()
+                            .map(|(_, word)| format!("\"{word}\""))
+                            .collect();
+                        format!("one of {}", words.join(", "))
+                    })
+            }
+
+            fn show(&self) -> String {
+                self.word().to_owned()
+            }
+        }
+    };
+}
+
+setting_of_words! { TlsMode ("disable, allow, prefer, require, verify-ca or verify-full") }
+setting_of_words! { TlsProtocols ("secure, tlsv1.2 or tlsv1.3") }
 
 /// Makes an enum out of its words.
 macro_rules! choices {
@@ -24,31 +63,7 @@ macro_rules! choices {
             }
         }
 
-        impl Setting for $name {
-            const KIND: &'static str = $kind;
-
-            fn read(raw: &Raw) -> Result<Self, String> {
-                let word = match raw {
-                    Raw::Text(text) => text.trim().to_ascii_lowercase(),
-                    // `auto_prepare = false` is what somebody writes who thinks of a switch.
-                    Raw::Boolean(true) => "on".to_owned(),
-                    Raw::Boolean(false) => "off".to_owned(),
-                    _ => String::new(),
-                };
-                Self::WORDS
-                    .iter()
-                    .find(|(_, known)| *known == word)
-                    .map(|(value, _)| *value)
-                    .ok_or_else(|| {
-                        let words: Vec<String> = Self::WORDS.iter().map(|(_, word)| format!("\"{word}\"")).collect();
-                        format!("one of {}", words.join(", "))
-                    })
-            }
-
-            fn show(&self) -> String {
-                self.word().to_owned()
-            }
-        }
+        setting_of_words! { $name ($kind) }
     )* };
 }
 
@@ -87,32 +102,6 @@ choices! {
         Cert = "cert",
         /// What the rules of `auth_hba_file` say.
         Hba = "hba",
-    }
-
-    /// What TLS must do, in libpq's words.
-    TlsMode("disable, allow, prefer, require, verify-ca or verify-full") {
-        /// No TLS.
-        Disable = "disable",
-        /// Where the other side asks for it.
-        Allow = "allow",
-        /// Where the other side can.
-        Prefer = "prefer",
-        /// Always; certificates are not checked.
-        Require = "require",
-        /// Always, and the certificate comes from the authority.
-        VerifyCa = "verify-ca",
-        /// The same, and the host name is the certificate's.
-        VerifyFull = "verify-full",
-    }
-
-    /// Which versions of TLS are spoken.
-    TlsProtocols("secure, tlsv1.2 or tlsv1.3") {
-        /// 1.2 and 1.3.
-        Secure = "secure",
-        /// 1.2 only.
-        Tls12 = "tlsv1.2",
-        /// 1.3 only.
-        Tls13 = "tlsv1.3",
     }
 
     /// A mechanism that can judge for itself whether it pays.
@@ -231,17 +220,5 @@ choices! {
         Debug = "debug",
         /// And each message.
         Trace = "trace",
-    }
-}
-
-impl TlsMode {
-    /// Whether connections without TLS are refused.
-    pub fn required(self) -> bool {
-        self >= TlsMode::Require
-    }
-
-    /// Whether the certificate of the other side is checked.
-    pub fn verifies(self) -> bool {
-        self >= TlsMode::VerifyCa
     }
 }

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 pub use choices::{
     AuthType, AutoPrepare, Dispatch, Doubtful, HeavyQueuePolicy, Io, KeyType, LoadBalance, LogFormat,
-    LogLevel, PoolMode, ReplicaDispatch, SplitPlacement, Switch, TlsMode, TlsProtocols,
+    LogLevel, PoolMode, ReplicaDispatch, SplitPlacement, Switch,
 };
 pub use corun::Corun;
 use database::CONSOLE_HINT;
@@ -39,7 +39,7 @@ pub use effective::Effective;
 use finding::Findings;
 pub use finding::{Finding, Severity};
 pub use host::{Endpoint, Host, HostPort, socket_in};
-pub(crate) use import::{bytes_until_quote, until_quote};
+pub(crate) use import::until_quote;
 pub use nearest::nearest;
 pub use peer::Peer;
 pub use proxy::{AUTH_QUERY, Proxy};

@@ -5,9 +5,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::choices::{AuthType, PoolMode, TlsMode, TlsProtocols};
+use super::choices::{AuthType, PoolMode};
 use super::settings::settings;
 use super::values::{Bytes, FileMode};
+use corun_wire::tls::{TlsMode, TlsProtocols};
 
 /// The query that finds a user's secret where `auth_query` is not set.
 pub const AUTH_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < pg_catalog.now() THEN NULL ELSE rolpassword END \

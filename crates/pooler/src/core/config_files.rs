@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use corun_net::reactor::{KeepAlive, TcpOptions};
 
-use crate::auth::ident::IdentMaps;
-use crate::auth::scram::ClientKeys;
-use crate::auth::userlist::Userlist;
-use crate::auth::{Credentials, Lookup, Method, Secret, hba};
 use crate::config::{
     AuthType, AutoCount, Config, ConfigError, Dispatch, Effective, Finding, PoolMode, Switch, WILDCARD,
 };
 use crate::core::pool::PoolKey;
 use crate::core::route::fleet::REPLICATION;
 use crate::core::route::resolve::Kept;
-use crate::tls::{TlsClient, TlsError, TlsFiles, TlsMode, TlsServer};
+use corun_wire::auth::ident::IdentMaps;
+use corun_wire::auth::scram::ClientKeys;
+use corun_wire::auth::userlist::Userlist;
+use corun_wire::auth::{Credentials, Lookup, Method, Secret, hba};
+use corun_wire::tls::{TlsClient, TlsError, TlsFiles, TlsMode, TlsServer};
 
 /// Configuration, users, rules, certificates.
 #[derive(Debug)]
@@ -125,6 +125,7 @@ impl ConfigFiles {
                     cert: proxy.client_tls_cert_file.clone(),
                     key: proxy.client_tls_key_file.clone(),
                     protocols: proxy.client_tls_protocols,
+                    prefix: "client_tls_",
                 });
                 loaded_or(loaded, before.and_then(|before| before.tls_server.clone()))?
             }
@@ -138,6 +139,7 @@ impl ConfigFiles {
                     cert: proxy.server_tls_cert_file.clone(),
                     key: proxy.server_tls_key_file.clone(),
                     protocols: proxy.server_tls_protocols,
+                    prefix: "server_tls_",
                 });
                 loaded_or(loaded, before.and_then(|before| before.tls_client.clone()))?
             }

@@ -39,8 +39,8 @@ use crate::core::server::{Question, Server};
 use crate::core::shared::{Message, Shared};
 use crate::core::shutdown::Ending;
 use crate::understand::Limits;
-use crate::wire::build;
-use crate::wire::error::{Refusal, code};
+use corun_wire::build;
+use corun_wire::error::{Refusal, code};
 
 /// Time between two looks at all time limits.
 pub(super) const TICK: Duration = Duration::from_millis(250);

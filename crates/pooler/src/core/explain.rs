@@ -8,7 +8,7 @@ use crate::core::classify::request::Request;
 use crate::core::event_loop::EventLoop;
 use crate::core::stages::{Halt, Verdict};
 use crate::understand::Access;
-use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
+use corun_wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
 
 /// Bytes at the beginning of a query in which the option must stand to be looked for.
 const LOOKED_AT: usize = 256;

@@ -14,9 +14,9 @@ use crate::core::server::answered;
 use crate::core::server::connect::{Attempt, CONNECT_TIMEOUT};
 use crate::core::server::{Question, Task, TaskKind};
 use crate::core::stages::StageTask;
-use crate::wire::TransactionStatus;
-use crate::wire::build;
-use crate::wire::error::{Refusal, code};
+use corun_wire::TransactionStatus;
+use corun_wire::build;
+use corun_wire::error::{Refusal, code};
 
 /// Pools without clients, connections and work that are kept: more are dropped when their time is over.
 const POOLS_LOOKED_AT: usize = 1 << 16;

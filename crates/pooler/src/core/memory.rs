@@ -17,7 +17,7 @@ use corun_net::reactor::Reactor;
 use crate::core::client::Client;
 use crate::core::event_loop::{EventLoop, WAITING_INBOX_MAX};
 use crate::core::server::Server;
-use crate::wire::error::{Refusal, code};
+use corun_wire::error::{Refusal, code};
 
 /// Bytes kept for one slow reader while there is too much altogether.
 const SHORT_MAX: usize = 16 << 10;

@@ -12,8 +12,6 @@ use corun_net::reactor::{Stream, Waker};
 use parking_lot::{Mutex, RwLock};
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::auth::scram::ClientKeys;
-use crate::auth::{Mock, Secret};
 use crate::config::Effective;
 use crate::core::config_files::ConfigFiles;
 use crate::core::listen::Said;
@@ -21,6 +19,8 @@ use crate::core::peers::key::Keys;
 use crate::core::pool::process::{Given, ProcessPools, ServerKey};
 use crate::hosts::Hosts;
 use crate::session::prepared::Statements;
+use corun_wire::auth::scram::ClientKeys;
+use corun_wire::auth::{Mock, Secret};
 
 /// Messages a mailbox holds at most before streams are refused; the others are few.
 const MAILBOX_STREAMS_MAX: usize = 65_536;
@@ -60,7 +60,7 @@ pub(crate) enum Message {
     /// A server has refused the login of this loop, and would refuse that of another.
     LoginRefused {
         key: ServerKey,
-        refusal: Box<crate::wire::error::Refusal>,
+        refusal: Box<corun_wire::error::Refusal>,
     },
     /// Another loop needs a connection that `max_db_connections` or `max_user_connections` keeps it from making: the free one that
     /// was used longest ago makes room.

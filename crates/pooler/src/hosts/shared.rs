@@ -68,7 +68,14 @@ pub struct Hosts {
     listeners: Mutex<Vec<Listener>>,
 }
 
-debug_shows!(Hosts, this => { database: this.database, names: this.names });
+impl std::fmt::Debug for Hosts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hosts")
+            .field("database", &self.database)
+            .field("names", &self.names)
+            .finish_non_exhaustive()
+    }
+}
 
 struct State {
     fleet: Arc<Fleet>,

@@ -11,12 +11,12 @@ use super::judge::{self, Facts};
 use super::login::{LoggedInWith, Passwords, open};
 use super::plan::{Account, Server};
 use super::{Level, Line, accounts, or_refusal};
-use crate::auth::Credentials;
 use crate::config::Switch;
 use crate::core::ConfigFiles;
 use crate::hosts::ProbeError;
 use crate::hosts::probe::{Level as Ask, read_row};
 use crate::talk::{Conversation, Rows, TalkError, Target};
+use corun_wire::auth::Credentials;
 
 /// Everything a server says of itself, for PostgreSQL 10 and newer and any account.
 const FACTS: &str = "SELECT pg_catalog.pg_is_in_recovery(), \

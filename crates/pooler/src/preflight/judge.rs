@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::host::Roles;
 use super::login::{FailedLogin, LoggedInWith};
 use super::{Level, Line, grant};
-use crate::auth::LoginError;
 use crate::split::quoted_name;
 use crate::talk::{Asked, TalkError};
+use corun_wire::auth::LoginError;
 
 /// Oldest version of a server, as `server_version_num`.
 const VERSION_MIN: u64 = 10_00_00;

@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
-use crate::auth::scram::client::ScramClientError;
-use crate::auth::{Credentials, LoginError, Lookup, Secret};
 use crate::core::ConfigFiles;
 use crate::talk::{Conversation, TalkError, Target};
+use corun_wire::auth::scram::client::ScramClientError;
+use corun_wire::auth::{Credentials, LoginError, Lookup, Secret};
 
 /// Passwords that no file has: each user's is asked for once, when a server asks for it.
 pub struct Passwords<'a> {

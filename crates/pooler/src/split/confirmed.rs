@@ -7,7 +7,7 @@ use super::resolve::{SortCollation, SortKey, Way};
 use super::text::{Template, quoted};
 use super::walk::parsed_select;
 use super::{Refusal, Resolved, reads_the_clock};
-use crate::wire::read;
+use corun_wire::read;
 
 /// How the parts' rows become the client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

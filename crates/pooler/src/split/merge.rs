@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use super::confirmed::{Confirmed, Lead, RowOrder, Steps};
 use super::kinds;
 use super::partial::{ROWS, name};
-use crate::wire::{backend, build};
+use corun_wire::{backend, build};
 
 /// Most rows, and bytes of them, that are handed to a final statement. Unmeasured.
 const FINAL_ROWS_MAX: usize = 10_000;
@@ -214,7 +214,7 @@ impl<'a> Merger<'a> {
         let mut first = true;
         for row in self.parts.iter().flat_map(|part| &part.rows) {
             sql.extend(if first { &b"VALUES ("[..] } else { b", (" });
-            let values = crate::wire::read::data_row(&row.body).ok_or(MergeError::Row)?;
+            let values = corun_wire::read::data_row(&row.body).ok_or(MergeError::Row)?;
             for (number, (value, kind)) in values.iter().zip(types).enumerate() {
                 if number > 0 {
                     sql.push(b',');

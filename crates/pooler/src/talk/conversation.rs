@@ -7,11 +7,11 @@ use ring::rand::SystemRandom;
 
 use super::line::Line;
 use super::{Asked, TalkError, Target};
-use crate::auth::server_login::LoginOptions;
-use crate::auth::{LoginStep, ServerLogin};
-use crate::tls::TlsSession;
-use crate::wire::error::Reported;
-use crate::wire::{backend, build, frontend, read};
+use corun_wire::auth::server_login::LoginOptions;
+use corun_wire::auth::{LoginStep, ServerLogin};
+use corun_wire::error::Reported;
+use corun_wire::tls::TlsSession;
+use corun_wire::{backend, build, frontend, read};
 
 /// Most rows taken of one answer; a console with more pools than that is not for a terminal.
 const ROWS_MAX: usize = 100_000;

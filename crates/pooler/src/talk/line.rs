@@ -9,9 +9,9 @@ use corun_net::reactor::Stream;
 
 use super::{TalkError, Target};
 use crate::config::Host;
-use crate::tls::negotiate::{self, Answer};
-use crate::tls::{Progress, TlsClient, TlsSession};
-use crate::wire::{HEADER_BYTES, build, header};
+use corun_wire::tls::negotiate::{self, Answer};
+use corun_wire::tls::{Progress, TlsClient, TlsSession};
+use corun_wire::{HEADER_BYTES, build, header};
 
 /// Longest message taken, in bytes.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;

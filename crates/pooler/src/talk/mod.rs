@@ -2,7 +2,7 @@
 //! `corun top` and `corun proxy preflight`. Never for an event loop.
 //!
 //! Order of calls: a [`Target`] says where to and as whom, [`Conversation::open`] connects, does TLS and logs in (the messages of
-//! a login are [`ServerLogin`](crate::auth::ServerLogin)'s, as they are in the proxy itself), [`Conversation::query`] runs one text
+//! a login are [`ServerLogin`](corun_wire::auth::ServerLogin)'s, as they are in the proxy itself), [`Conversation::query`] runs one text
 //! of the simple protocol. Every step has the target's time limit, every answer a limit of bytes.
 //!
 //! What it is not: a driver. There are no parameters, no binary formats, and no COPY.
@@ -15,10 +15,10 @@ use std::time::Duration;
 
 pub use conversation::{Conversation, Rows};
 
-use crate::auth::{Credentials, LoginError};
 use crate::config::Endpoint;
-use crate::tls::TlsClient;
-use crate::wire::error::Reported;
+use corun_wire::auth::{Credentials, LoginError};
+use corun_wire::error::Reported;
+use corun_wire::tls::TlsClient;
 
 /// Where to, and as whom.
 #[derive(Clone, Debug)]

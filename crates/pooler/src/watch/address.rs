@@ -4,10 +4,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
-use crate::auth::{Credentials, Lookup};
 use crate::config::{CONSOLE, Endpoint, Host};
 use crate::core::ConfigFiles;
-use crate::tls::TlsMode;
+use corun_wire::auth::{Credentials, Lookup};
+use corun_wire::tls::TlsMode;
 
 /// Port where a text names none.
 const PORT: u16 = 6432;

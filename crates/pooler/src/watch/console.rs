@@ -6,7 +6,7 @@ use super::address::Address;
 use super::sample::Sample;
 use crate::admin::{Row, VersionRow};
 use crate::talk::{Conversation, TalkError, Target};
-use crate::tls::{TlsClient, TlsError, TlsFiles, TlsMode};
+use corun_wire::tls::{TlsClient, TlsError, TlsFiles, TlsMode};
 
 /// Why there is no sample.
 #[derive(Debug, thiserror::Error)]

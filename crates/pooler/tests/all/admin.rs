@@ -5,7 +5,7 @@ use corun_pooler::admin::{
     SplitRow, Stats, Table, config_rows, database_rows, prometheus, user_row,
 };
 use corun_pooler::config::Config;
-use corun_pooler::wire::{self, read};
+use corun_wire::read;
 
 use crate::common::message::all;
 
@@ -23,9 +23,9 @@ fn a_table_becomes_messages() {
     let found = all(&bytes);
     let tags: Vec<u8> = found.iter().map(|message| message.tag).collect();
     let expected = [
-        wire::backend::ROW_DESCRIPTION,
-        wire::backend::DATA_ROW,
-        wire::backend::COMMAND_COMPLETE,
+        corun_wire::backend::ROW_DESCRIPTION,
+        corun_wire::backend::DATA_ROW,
+        corun_wire::backend::COMMAND_COMPLETE,
     ];
     assert_eq!(tags, expected);
     let values = read::data_row(&found[1].body).expect("a row");

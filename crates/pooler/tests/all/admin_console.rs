@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 use crate::common::driver::{block_on, connect};
 use crate::common::raw::Login;
 use corun_pooler::admin::{Answer, Command, Console, PoolRow, Show, Step, Table, greeting};
-use corun_pooler::wire::error::Refusal;
-use corun_pooler::wire::startup::Packet;
-use corun_pooler::wire::{TransactionStatus, backend, build, frontend, header};
+use corun_wire::error::Refusal;
+use corun_wire::startup::Packet;
+use corun_wire::{TransactionStatus, backend, build, frontend, header};
 use proptest::prelude::*;
 
 /// What a proxy would answer.

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use corun_pooler::config::{
     AuthType, AutoCount, AutoPrepare, Bytes, Config, ConfigError, Endpoint, FileMode, Finding, Host, Loaded,
-    PoolMode, Raw, Section, Setting, Severity, Switch, TlsMode, keys,
+    PoolMode, Raw, Section, Setting, Severity, Switch, keys,
 };
+use corun_wire::tls::TlsMode;
 use proptest::prelude::*;
 
 /// The least a file needs.

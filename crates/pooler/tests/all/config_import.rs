@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use corun_pooler::config::import::{Imported, import_pgbouncer};
-use corun_pooler::config::{AuthType, Config, PoolMode, Severity, TlsProtocols};
+use corun_pooler::config::{AuthType, Config, PoolMode, Severity};
+use corun_wire::tls::TlsProtocols;
 use proptest::prelude::*;
 
 const INI: &str = "\

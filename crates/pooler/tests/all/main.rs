@@ -31,3 +31,4 @@ mod transaction_mode;
 mod understand;
 mod understand_keys;
 mod understand_rough;
+mod wire_values;

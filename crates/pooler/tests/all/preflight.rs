@@ -7,8 +7,8 @@ use crate::common::assert_contains;
 use crate::common::configuration;
 use crate::common::postgres::{self, Options, PASSWORD, Postgres};
 use corun_pooler::ConfigFiles;
-use corun_pooler::auth::scram::{ITERATIONS_DEFAULT, Verifier};
 use corun_pooler::preflight::{self, Level, Line};
+use corun_wire::auth::scram::{ITERATIONS_DEFAULT, Verifier};
 
 /// The files of a configuration; `proxy` are lines of `[proxy]`, `rest` what follows.
 fn files(proxy: &str, rest: &str) -> ConfigFiles {

@@ -118,26 +118,10 @@ fn key_value(line: &str) -> Option<(String, String)> {
 
 /// The text up to a closing quote, doubled ones undone, and what follows.
 pub(crate) fn until_quote(text: &str, quote: char) -> Option<(String, &str)> {
-    let (found, rest) = bytes_until_quote(text.as_bytes(), u8::try_from(quote).ok()?)?;
+    let (found, rest) =
+        corun_wire::auth::userlist::bytes_until_quote(text.as_bytes(), u8::try_from(quote).ok()?)?;
     // A quote is one byte, so both are cut between characters.
     Some((String::from_utf8(found).ok()?, std::str::from_utf8(rest).ok()?))
-}
-
-/// The same of bytes in any encoding.
-pub(crate) fn bytes_until_quote(text: &[u8], quote: u8) -> Option<(Vec<u8>, &[u8])> {
-    let (mut found, mut rest) = (Vec::new(), text);
-    loop {
-        let end = rest.iter().position(|byte| *byte == quote)?;
-        found.extend(&rest[..end]);
-        rest = &rest[end + 1..];
-        match rest.strip_prefix(&[quote]) {
-            Some(after) => {
-                found.push(quote);
-                rest = after;
-            }
-            None => return Some((found, rest)),
-        }
-    }
 }
 
 /// The pairs of a connection string: `key=value key='va''lue'`.

@@ -10,7 +10,7 @@ mod keys;
 
 use std::path::Path;
 
-pub(crate) use ini::{bytes_until_quote, until_quote};
+pub(crate) use ini::until_quote;
 pub(super) use keys::advice;
 
 use super::finding::{Finding, Severity};

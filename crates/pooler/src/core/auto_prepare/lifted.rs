@@ -17,8 +17,8 @@ use crate::auto_prepare;
 use crate::core::event_loop::EventLoop;
 use crate::core::reply::change::Change;
 use crate::core::reply::filter::{AfterReply, ReplyFilter, Verdict, framed};
-use crate::wire::error::{Fields, Reported};
-use crate::wire::{backend, build, frontend};
+use corun_wire::error::{Fields, Reported};
+use corun_wire::{backend, build, frontend};
 
 /// Bytes held at most; with more, the statement is no longer run again.
 const HELD_MAX: usize = 64 << 10;

@@ -15,8 +15,8 @@ use crate::auto_prepare::{Lifted, proven};
 use crate::core::auto_prepare::lifted::is_of_the_moment;
 use crate::core::reply::filter::{AfterReply, ReplyFilter, Verdict};
 use crate::session::prepared::Statement;
-use crate::wire::backend;
-use crate::wire::error::{Reported, code};
+use corun_wire::backend;
+use corun_wire::error::{Reported, code};
 
 /// Questions that wait for a client to go with.
 const WANTED_MAX: usize = 64;

@@ -12,7 +12,7 @@ use crate::core::client::Client;
 use crate::core::reply::expect::Step;
 use crate::session::prepared::Prepared;
 use crate::understand::{StatementKind, Understood};
-use crate::wire::{TransactionStatus, build, frontend};
+use corun_wire::{TransactionStatus, build, frontend};
 
 /// Begins a question: parsing waits for the locks of others, and the client's own message must not wait for these. It ends with the
 /// transaction, which is the question.

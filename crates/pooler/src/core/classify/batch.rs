@@ -10,7 +10,7 @@ use crate::core::classify::request::{First, look_up};
 use crate::core::client::Client;
 use crate::hosts::ask;
 use crate::session::settings::Settings;
-use crate::wire::{HEADER_BYTES, frontend, header, read};
+use corun_wire::{HEADER_BYTES, frontend, header, read};
 
 /// Messages looked at; a longer pipeline goes to the primary.
 const MESSAGES_MAX: usize = 256;

@@ -24,8 +24,8 @@ use crate::core::reply::change::{Change, Name, Unnamed};
 use crate::core::reply::expect::Step;
 use crate::session::prepared::{CLIENT_STATEMENTS_MAX, Prepared};
 use crate::understand::{Pins, TransactionEffect, Understood};
-use crate::wire::error::{Refusal, code};
-use crate::wire::{HEADER_BYTES, build, frontend, read};
+use corun_wire::error::{Refusal, code};
+use corun_wire::{HEADER_BYTES, build, frontend, read};
 
 impl<R: Reactor> Way<'_, R> {
     pub(in crate::core) fn parse(&mut self, body: &[u8], end: usize) -> Option<Stop> {

@@ -12,8 +12,8 @@ use crate::session::catalogue::Catalogue;
 use crate::session::prepared::{Statement, Statements};
 use crate::session::settings::Settings;
 use crate::understand::{Access, Limits, StatementKind, TransactionEffect, Understanding, Understood};
-use crate::wire::error::{Refusal, code};
-use crate::wire::{HEADER_BYTES, Header, frontend, header, read};
+use corun_wire::error::{Refusal, code};
+use corun_wire::{HEADER_BYTES, Header, frontend, header, read};
 
 /// What an event loop's requests have in common.
 pub(in crate::core) struct Classifier {

@@ -21,8 +21,8 @@ use crate::core::reply::expect::Step;
 use crate::core::server::Server;
 use crate::session::catalogue::Effects;
 use crate::understand::{Access, Discard, Pins, TransactionEffect, Understood};
-use crate::wire::error::{Refusal, code};
-use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, read};
+use corun_wire::error::{Refusal, code};
+use corun_wire::{HEADER_BYTES, TransactionStatus, build, frontend, read};
 
 /// Texts and Parse messages up to this many bytes are collected to be understood. Longer ones stream through.
 pub(in crate::core) const COLLECTED_MAX: usize = 16 << 20;

@@ -11,8 +11,8 @@ use crate::core::classify::classifier::{Classifier, Rules};
 use crate::core::classify::forward::COLLECTED_MAX;
 use crate::core::client::Client;
 use crate::understand::{Isolation, TransactionEffect, Understood};
-use crate::wire::error::{Refusal, code};
-use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
+use corun_wire::error::{Refusal, code};
+use corun_wire::{HEADER_BYTES, TransactionStatus, build, frontend, header, read};
 
 /// What a client asks for next, on its way to a server and to that server's answer.
 pub(in crate::core) struct Request<'a> {
@@ -192,10 +192,10 @@ mod tests {
     use crate::core::ranges::dispatch::key_of;
     use crate::core::ranges::{LoopRanges, Ranges};
     use crate::core::server::session::ServerSession;
-    use crate::core::server::transport::Transport;
     use crate::core::server::{Server, ServerHost};
     use crate::session::prepared::Statements;
     use crate::understand::Limits;
+    use corun_wire::transport::Transport;
 
     #[test]
     fn a_text_is_looked_up_once_for_replicas_ranges_and_its_server() {

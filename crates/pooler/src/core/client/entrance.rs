@@ -7,21 +7,20 @@ use std::sync::atomic::Ordering;
 
 use corun_net::reactor::{Peer, Reactor};
 
-use crate::auth::authenticator::BODY_BYTES_MAX;
-use crate::auth::{Authenticator, Denial, Facts, Lookup, Method, Step, TlsFacts, hba};
 use crate::config::{CONSOLES, PoolMode};
 use crate::core::client::os_users::{Waiter, asked_of_system};
 use crate::core::client::start::{REPLICATION_PARAMETER, begins_alike};
-use crate::core::client::{AskedForTls, Client, Entrance, Phase, log_client};
+use crate::core::client::{Client, Entrance, Phase, log_client};
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::pool::process::Greeting;
 use crate::core::route::fleet::{REPLICATION, Way};
 use crate::core::shared::{Full, Login};
-use crate::tls;
 use crate::understand::Shape;
-use crate::wire::error::{Refusal, code};
-use crate::wire::startup::{Kind, MINOR_MAX, Packet, Startup, StartupError};
-use crate::wire::{HEADER_BYTES, TransactionStatus, build, frontend, header};
+use corun_wire::auth::{Answer, Authenticator, Denial, Facts, Lookup, Method, Step, TlsFacts, hba};
+use corun_wire::error::{Refusal, code};
+use corun_wire::server::{First, welcome};
+use corun_wire::startup::{Kind, Startup};
+use corun_wire::tls;
 
 /// Bytes of a client that is not logged in that are kept at most.
 const INBOX_MAX: usize = 16 << 10;
@@ -71,51 +70,34 @@ impl<R: Reactor> EventLoop<R> {
             return Ok(false);
         };
         let tcp = !matches!(client.peer, Some(Peer::Unix { .. }));
-        if client.transport.tls.is_none()
-            && client.asked_for_tls == AskedForTls::No
-            && tls::negotiate::is_direct(&client.inbox)
-        {
-            return Ok(self.direct_tls(reactor, index));
-        }
-        let broken = |error: StartupError| Refusal::new(code::PROTOCOL_VIOLATION, error.to_string());
-        let Some((packet, used)) = Packet::read(&client.inbox).map_err(broken)? else {
-            return Ok(false);
-        };
-        client.inbox.drain(..used);
-        match packet {
-            Packet::Gss | Packet::Ssl
-                if client.transport.tls.is_none() && client.asked_for_tls == AskedForTls::No =>
-            {
-                tls::negotiate::after_request(&client.inbox)?;
-                let mut offered = None;
-                if let Packet::Ssl = packet {
-                    client.asked_for_tls = AskedForTls::Yes;
-                    offered = self.files.tls_server.as_ref().filter(|_| tcp);
+        let tls_server = self.files.tls_server.as_ref().filter(|_| tcp);
+        let encrypted = client.transport.tls.is_some();
+        let first = client
+            .negotiation
+            .read(&mut client.inbox, encrypted, tls_server.is_some())?;
+        match first {
+            First::More => return Ok(false),
+            First::DirectTls => return Ok(self.direct_tls(reactor, index)),
+            First::RefuseEncryption => client.transport.send(reactor, b"N"),
+            First::AcceptTls => match tls_server.map(tls::TlsServer::accept) {
+                Some(Ok(session)) => {
+                    client.transport.send(reactor, b"S");
+                    client.transport.tls = Some(Box::new(session));
                 }
-                match offered.map(tls::TlsServer::accept) {
-                    Some(Ok(session)) => {
-                        client.transport.send(reactor, b"S");
-                        client.transport.tls = Some(Box::new(session));
+                refused => {
+                    if let Some(Err(error)) = refused {
+                        tracing::warn!(%error, "TLS with a client could not begin");
                     }
-                    refused => {
-                        if let Some(Err(error)) = refused {
-                            tracing::warn!(%error, "TLS with a client could not begin");
-                        }
-                        client.transport.send(reactor, b"N");
-                    }
+                    client.transport.send(reactor, b"N");
                 }
-            }
-            Packet::Gss | Packet::Ssl => {
-                let refusal = Refusal::new(code::PROTOCOL_VIOLATION, "encryption was asked for twice");
-                return Err(refusal);
-            }
-            Packet::Cancel { pid, secret } => {
+            },
+            First::Cancel { pid, secret } => {
                 self.cancel_requested(reactor, pid, secret);
                 // The end of the connection tells the client that its request was taken.
                 self.remove_client(reactor, index, true);
                 return Ok(false);
             }
-            Packet::Startup(startup) => {
+            First::Startup(startup) => {
                 self.admit(index, startup)?;
                 // The one that asks is the next to be looked at.
                 let client = self.clients.get_mut(index);
@@ -132,7 +114,6 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(index) else {
             return false;
         };
-        client.asked_for_tls = AskedForTls::Directly;
         let session = self.files.tls_server.as_ref().map(tls::TlsServer::accept);
         let Some(Ok(session)) = session else {
             self.close_client(
@@ -173,19 +154,15 @@ impl<R: Reactor> EventLoop<R> {
                 .hint("Valid values are: \"false\", 0, \"true\", 1, \"database\".")
         })?;
         client.application = startup.get("application_name").unwrap_or_default().into();
-        if let Some(session) = &client.transport.tls {
-            if client.asked_for_tls == AskedForTls::Directly && !session.speaks_postgresql() {
-                return Err(tls::negotiate::direct_without_alpn());
-            }
-        } else if self
+        let required = self
             .files
             .tls_server
             .as_ref()
             .is_some_and(|tls| tls.mode().required())
-            && !matches!(client.peer, Some(Peer::Unix { .. }))
-        {
-            return Err(Refusal::new(code::PROTOCOL_VIOLATION, "SSL required"));
-        }
+            && !matches!(client.peer, Some(Peer::Unix { .. }));
+        client
+            .negotiation
+            .check(client.transport.tls.as_deref(), required)?;
         let console = CONSOLES.contains(&&*client.database);
         if self.stopping || client.cancels_only && !console {
             return Err(Refusal::new(code::CANNOT_CONNECT_NOW, "pooler is shutting down"));
@@ -223,18 +200,11 @@ impl<R: Reactor> EventLoop<R> {
             }
             None => self.files.method(),
         };
-        let unknown_options = startup
-            .parameters
-            .iter()
-            .filter(|(name, _)| name.starts_with("_pq_."))
-            .map(|(name, _)| name.clone())
-            .collect();
         client.phase = Phase::Looking(Box::new(Entrance {
             startup,
             kind,
             method,
             map,
-            unknown_options,
             console,
         }));
         Ok(())
@@ -317,25 +287,16 @@ impl<R: Reactor> EventLoop<R> {
         let Some(client) = self.clients.get_mut(index) else {
             return Ok(false);
         };
-        let head = match header(&client.inbox) {
-            Ok(Some(head)) => head,
-            Ok(None) => return Ok(false),
-            Err(_) => return Err(Refusal::new(code::PROTOCOL_VIOLATION, "invalid message length")),
-        };
         let Phase::Authenticating(_, authenticator) = &mut client.phase else {
             return Ok(false);
         };
-        let step = if head.tag == frontend::TERMINATE {
-            self.said_goodbye(reactor, index);
-            return Ok(false);
-        } else if head.tag != frontend::PASSWORD || head.total > BODY_BYTES_MAX + HEADER_BYTES {
-            Step::Denied(authenticator.unexpected(head.tag))
-        } else if client.inbox.len() < head.total {
-            return Ok(false);
-        } else {
-            let step = authenticator.message(&client.inbox[HEADER_BYTES..head.total]);
-            client.inbox.drain(..head.total);
-            step
+        let step = match authenticator.read(&mut client.inbox)? {
+            Answer::More => return Ok(false),
+            Answer::Terminate => {
+                self.said_goodbye(reactor, index);
+                return Ok(false);
+            }
+            Answer::Step(step) => step,
         };
         self.step(reactor, index, step);
         Ok(true)
@@ -515,8 +476,7 @@ impl<R: Reactor> EventLoop<R> {
         let Some(Phase::Greeting(entrance)) = phase else {
             return;
         };
-        // Protocol 3.2 allows secrets nobody can guess in a lifetime.
-        let secret = self.new_secret(pid, if entrance.startup.minor >= 2 { 32 } else { 4 });
+        let secret = self.new_secret(pid, entrance.startup.secret_bytes());
         if let Some(client) = self.clients.get_mut(index) {
             (client.pid, client.secret) = (pid, secret);
         }
@@ -535,7 +495,7 @@ impl<R: Reactor> EventLoop<R> {
         client.start = Arc::clone(&greeting.settings);
         let parameters = greeting.parameters.iter();
         let parameters = parameters.map(|(name, value)| (name.as_str(), value.as_str()));
-        let out = welcome(client, &entrance, parameters);
+        let out = welcome(&entrance.startup, parameters, client.pid, &client.secret);
         client.transport.send(reactor, &out);
         client.since = self.now;
         if self.files.config.proxy.log_connections {
@@ -585,7 +545,12 @@ impl<R: Reactor> EventLoop<R> {
             ("standard_conforming_strings", "on"),
             ("is_superuser", "on"),
         ];
-        let out = welcome(client, &entrance, parameters.into_iter());
+        let out = welcome(
+            &entrance.startup,
+            parameters.into_iter(),
+            client.pid,
+            &client.secret,
+        );
         client.transport.send(reactor, &out);
     }
 }
@@ -594,30 +559,6 @@ impl<R: Reactor> EventLoop<R> {
 fn is_own(client: &Client) -> bool {
     &*client.user == "pgbouncer"
         && matches!(client.peer, Some(Peer::Unix { uid, .. }) if uid == corun_net::users::own_user_id())
-}
-
-/// What every client that gets in is told: the protocol, parameters by name, and its key.
-fn welcome<'a>(
-    client: &Client,
-    entrance: &Entrance,
-    parameters: impl Iterator<Item = (&'a str, &'a str)>,
-) -> Vec<u8> {
-    let mut out = Vec::with_capacity(512);
-    let minor = entrance.startup.minor;
-    if minor > MINOR_MAX || !entrance.unknown_options.is_empty() {
-        build::negotiate(
-            &mut out,
-            minor.min(MINOR_MAX),
-            entrance.unknown_options.iter().map(String::as_str),
-        );
-    }
-    build::authentication_ok(&mut out);
-    for (name, value) in parameters {
-        build::parameter_status(&mut out, name, value);
-    }
-    build::key_data(&mut out, client.pid, &client.secret);
-    build::ready(&mut out, TransactionStatus::Idle);
-    out
 }
 
 /// What a client is told of why it does not get in; the log has the rest.

@@ -22,16 +22,17 @@ use std::time::Duration;
 use corun_model::pooler::replicas::split::{Place, Session as Split};
 use corun_net::reactor::{Peer, Token};
 
-use crate::auth::Authenticator;
 use crate::core::client::wait::Wait;
 use crate::core::heavy_queue::Turn;
 use crate::core::listen::Listens;
-use crate::core::server::transport::Transport;
 use crate::session::catalogue::Effects;
 use crate::session::prepared::ClientStatements;
 use crate::session::settings::Settings;
 use crate::understand::{Pins, Understood};
-use crate::wire::startup::{Kind, Startup};
+use corun_wire::auth::Authenticator;
+use corun_wire::server::Negotiation;
+use corun_wire::startup::{Kind, Startup};
+use corun_wire::transport::Transport;
 
 /// Logs what becomes of a client, with who it is.
 macro_rules! log_client {
@@ -72,23 +73,11 @@ pub(in crate::core) enum Phase {
 pub(in crate::core) struct Entrance {
     pub startup: Startup,
     pub kind: Kind,
-    pub method: crate::auth::Method,
+    pub method: corun_wire::auth::Method,
     /// Map of names that its rule names.
     pub map: Option<String>,
     /// It asks for the console.
     pub console: bool,
-    /// Protocol options asked for that are not known here.
-    pub unknown_options: Vec<String>,
-}
-
-/// Whether a client has asked for TLS. It may not twice, whatever came of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::core) enum AskedForTls {
-    #[default]
-    No,
-    Yes,
-    /// It began with TLS without asking.
-    Directly,
 }
 
 /// What is not known of a session: its server is asked before that goes to somebody else.
@@ -151,7 +140,7 @@ pub(in crate::core) struct Client {
     pub cancels_only: bool,
     /// Counted among its pool's clients.
     pub counted: bool,
-    pub asked_for_tls: AskedForTls,
+    pub negotiation: Negotiation,
     // The session.
     /// What its start-up packet asked for: its defaults.
     pub start: Arc<Settings>,

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use corun_net::reactor::{Peer, Reactor};
 use parking_lot::Mutex;
 
-use crate::auth::Method;
 use crate::core::client::{Client, Entrance};
 use crate::core::event_loop::EventLoop;
 use crate::core::shared::{Message, Shared};
+use corun_wire::auth::Method;
 
 /// How long a name is used before it is looked up again.
 const KEPT: Duration = Duration::from_secs(60);

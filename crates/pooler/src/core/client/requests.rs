@@ -5,8 +5,8 @@ use corun_net::reactor::Reactor;
 use crate::core::classify::request::{First, Request};
 use crate::core::client::Phase;
 use crate::core::event_loop::{EventLoop, Todo};
-use crate::core::server::transport::Opened;
 use crate::core::stages::Halt;
+use corun_wire::transport::Opened;
 
 impl<R: Reactor> EventLoop<R> {
     /// What a client's socket has brought.

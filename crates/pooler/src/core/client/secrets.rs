@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use corun_net::reactor::Reactor;
 
-use crate::auth::{Lookup, Secret};
 use crate::config::CONSOLES;
 use crate::core::client::log_client;
 use crate::core::event_loop::EventLoop;
 use crate::core::server::Question;
 use crate::core::shared::Login;
-use crate::wire::error::{Refusal, code};
+use corun_wire::auth::{Lookup, Secret};
+use corun_wire::error::{Refusal, code};
 
 impl<R: Reactor> EventLoop<R> {
     /// The answer of `auth_query`: the secret of the user, if there is one.
@@ -53,7 +53,7 @@ impl<R: Reactor> EventLoop<R> {
         };
         if matches!(
             (&lookup, entrance.method),
-            (Lookup::Unknown, crate::auth::Method::Trust)
+            (Lookup::Unknown, corun_wire::auth::Method::Trust)
         ) {
             // Who exists is no secret where nobody proves anything.
             let refusal = Refusal::new(code::INVALID_AUTHORIZATION, "no such user");

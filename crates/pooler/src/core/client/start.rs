@@ -11,8 +11,8 @@ use crate::core::client::{Client, Phase};
 use crate::core::event_loop::EventLoop;
 use crate::core::server::Server;
 use crate::session::settings::Settings;
-use crate::wire::error::{Refusal, code};
-use crate::wire::startup::Kind;
+use corun_wire::error::{Refusal, code};
+use corun_wire::startup::Kind;
 
 /// Settings that only take effect while a server process starts, or that are none of a client's. PostgreSQL knows `user`, `database` and
 /// `replication` by these very letters and outside of `options` only; what is sent to a server is sent in small letters.

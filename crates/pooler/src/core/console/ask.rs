@@ -18,7 +18,7 @@ use crate::core::console::look::{ClientView, PoolView, ServerView};
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::memory::Buffers;
 use crate::core::shared::{Message, Shared};
-use crate::wire::error::{Refusal, code};
+use corun_wire::error::{Refusal, code};
 
 /// What a loop is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -110,7 +110,7 @@ pub(crate) struct PoolView {
 impl<R: Reactor> EventLoop<R> {
     /// What there is in this loop.
     pub(in crate::core) fn look(&self, reactor: &R) -> Part {
-        let tls = |tls: &Option<Box<crate::tls::TlsSession>>| {
+        let tls = |tls: &Option<Box<corun_wire::tls::TlsSession>>| {
             tls.as_ref().map(|tls| tls.description()).unwrap_or_default()
         };
         let clients = self.clients.iter().map(|(_, client)| ClientView {

@@ -35,8 +35,8 @@ use crate::core::console::look::LISTENS;
 use crate::core::event_loop::EventLoop;
 use crate::core::ranges::range_rows;
 use crate::core::route::resolve::KnownName;
-use crate::wire::error::{Refusal, code};
-use crate::wire::{HEADER_BYTES, frontend, header};
+use corun_wire::error::{Refusal, code};
+use corun_wire::{HEADER_BYTES, frontend, header};
 
 /// Longest message to the console.
 const MESSAGE_MAX: usize = 16 << 10;

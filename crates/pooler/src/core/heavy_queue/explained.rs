@@ -10,7 +10,7 @@ use crate::config::{PoolMode, Switch};
 use crate::core::event_loop::EventLoop;
 use crate::core::parts::asked;
 use crate::understand::{HeavyQueueHint, Understood};
-use crate::wire::build;
+use corun_wire::build;
 
 impl<R: Reactor> EventLoop<R> {
     /// Whether a text would queue, as what, and in which form.

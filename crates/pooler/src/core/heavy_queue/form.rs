@@ -11,8 +11,8 @@
 //! request that strikes the settings was meant for the query: the client gets that error.
 
 use crate::core::reply::filter::{AfterReply, ReplyFilter, Verdict, framed};
-use crate::wire::backend;
-use crate::wire::error::{Reported, code};
+use corun_wire::backend;
+use corun_wire::error::{Reported, code};
 
 /// Whose answer comes now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,8 +123,8 @@ impl ReplyFilter for Form {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::build;
-    use crate::wire::error::Refusal;
+    use corun_wire::build;
+    use corun_wire::error::Refusal;
 
     fn error(code: &'static str) -> Vec<u8> {
         let mut out = Vec::new();

@@ -11,8 +11,8 @@
 use crate::core::parts::{Asked, AskedForm};
 use crate::core::reply::filter::{ReplyFilter, Verdict, framed};
 use crate::plans::has_hints;
-use crate::wire::error::Fields;
-use crate::wire::{backend, build, frontend};
+use corun_wire::error::Fields;
+use corun_wire::{backend, build, frontend};
 
 /// Whether a request could run with a comment at its head. A text with hints of its own is left alone, and so is one that may ask for
 /// its own text.

@@ -24,8 +24,8 @@ use crate::core::parts::{Asked, bound, plain, sync};
 use crate::core::server::{Task, TaskKind};
 use crate::core::stages::StageTask;
 use crate::plans::{self, Corrections, Explained, Form, HINTS_SETTING, Key, Memory, QUESTION, Statistics};
-use crate::wire::TransactionStatus;
-use crate::wire::error::code;
+use corun_wire::TransactionStatus;
+use corun_wire::error::code;
 
 /// Other forms that are asked about.
 const FORMS_MAX: usize = 6;

@@ -30,8 +30,8 @@ use crate::core::server::Deadline;
 use crate::core::server::cancel::{BY_TIMEOUT, BY_USER};
 use crate::core::stages::{Halt, Verdict};
 use crate::understand::{HeavyQueueHint, Pins, Shape, TransactionEffect, Understood};
-use crate::wire::build;
-use crate::wire::frontend;
+use corun_wire::build;
+use corun_wire::frontend;
 
 /// How long a query that was started may lack a server connection before its core goes to another. Unmeasured.
 const WITHOUT_SERVER_MAX: Duration = Duration::from_millis(200);

@@ -7,8 +7,8 @@ use corun_net::reactor::Reactor;
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::listen::{Message, Said, Step};
 use crate::core::shared;
-use crate::wire::HEADER_BYTES;
-use crate::wire::error::{Refusal, code};
+use corun_wire::HEADER_BYTES;
+use corun_wire::error::{Refusal, code};
 
 /// The setting that says what bytes a client's text is.
 const ENCODING: &str = "client_encoding";

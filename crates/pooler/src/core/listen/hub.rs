@@ -11,7 +11,7 @@ use crate::core::listen::{Asking, MARKERS, Message, PATIENCE, Said, notification
 use crate::core::pool::process::ProcessPool;
 use crate::core::server::{Question, TaskKind};
 use crate::core::shared;
-use crate::wire::HEADER_BYTES;
+use corun_wire::HEADER_BYTES;
 
 /// What a session needs to stay: the encoding of its database, and no end for being idle.
 const PREPARE: &str = "SELECT pg_catalog.set_config('client_encoding', pg_catalog.current_setting('server_encoding'), false); \

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 pub(in crate::core) use hub::Hub;
 
-use crate::wire::read;
+use corun_wire::read;
 
 /// The channel of markers.
 const MARKERS: &str = "corun_marker";

@@ -12,8 +12,8 @@ use crate::core::event_loop::EventLoop;
 use crate::core::server::Task;
 use crate::core::server::raw_reply::Reply;
 use crate::split::{MergeKind, Merger};
-use crate::wire::error::Reported;
-use crate::wire::{TransactionStatus, backend, build};
+use corun_wire::error::Reported;
+use corun_wire::{TransactionStatus, backend, build};
 
 impl<R: Reactor> EventLoop<R> {
     /// A part has answered.

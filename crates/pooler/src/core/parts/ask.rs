@@ -12,7 +12,7 @@ use crate::core::server::raw_reply::Reply;
 use crate::core::server::{Task, TaskKind};
 use crate::core::stages::StageTask;
 use crate::split::{Refusal, plan};
-use crate::wire::{backend, build};
+use corun_wire::{backend, build};
 
 /// Memory for answers to questions.
 const ANSWER_MAX: usize = 1 << 20;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::core::client::Client;
 use crate::session::prepared::Prepared;
-use crate::wire::{HEADER_BYTES, frontend, header, read};
+use corun_wire::{HEADER_BYTES, frontend, header, read};
 
 /// A request for one statement's rows.
 #[derive(Clone, Debug)]
@@ -183,7 +183,7 @@ impl Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::build;
+    use corun_wire::build;
 
     fn batch(rest: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();

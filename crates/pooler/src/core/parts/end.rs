@@ -9,8 +9,8 @@ use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::server::cancel::BY_USER;
 use crate::core::server::{Task, TaskKind};
 use crate::core::stages::StageTask;
-use crate::wire::error::{Refusal, Reported, code};
-use crate::wire::{HEADER_BYTES, TransactionStatus, backend, build};
+use corun_wire::error::{Refusal, Reported, code};
+use corun_wire::{HEADER_BYTES, TransactionStatus, backend, build};
 
 impl<R: Reactor> EventLoop<R> {
     /// Ends a job: the client gets what is its own, servers go back, and those that still work are cancelled.

@@ -1,6 +1,6 @@
 //! The messages of leader and parts, and what comes back.
 
-use crate::wire::{build, frontend};
+use corun_wire::{build, frontend};
 
 /// Begins a transaction that sees one snapshot and changes nothing.
 pub(super) const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
@@ -93,7 +93,7 @@ pub(super) fn parameter_types(body: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::HEADER_BYTES;
+    use corun_wire::HEADER_BYTES;
 
     #[test]
     fn descriptions_are_read_and_given_formats() {

@@ -27,8 +27,8 @@ use crate::session::prepared::Prepared;
 use crate::session::settings;
 use crate::split::reads_the_clock;
 
-use crate::wire::error::code;
-use crate::wire::{TransactionStatus, build, read};
+use corun_wire::error::code;
+use corun_wire::{TransactionStatus, build, read};
 
 /// Memory for what the leader returns before the parts begin.
 const LEAD_MAX: usize = 1 << 20;

@@ -21,7 +21,7 @@ use crate::core::event_loop::{EventLoop, cancel_token};
 use crate::core::route::resolve::Found;
 use crate::core::server::cancel::{Cancel, Target};
 use crate::core::shared::Message;
-use crate::wire::build;
+use corun_wire::build;
 
 /// Requests that may wait for one peer: anybody can send them, and those for other peers are not theirs to hold up.
 const WAITING_MAX: usize = 1000;

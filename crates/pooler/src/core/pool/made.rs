@@ -10,7 +10,7 @@ use crate::core::pool::cohorts::Queue;
 use crate::core::pool::process::Idle;
 use crate::core::pool::{Pool, PoolKey};
 use crate::core::route::fleet::PROBE;
-use crate::wire::error::{Refusal, code};
+use corun_wire::error::{Refusal, code};
 
 impl<R: Reactor> EventLoop<R> {
     /// The pool for clients of a database and user, made when it is not there.

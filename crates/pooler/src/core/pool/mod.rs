@@ -17,7 +17,7 @@ use crate::core::pool::process::{Idle, ProcessPool, ServerKey};
 use crate::core::route::balance::Balance;
 use crate::core::route::fleet::REPLICATION;
 use crate::understand::Shape;
-use crate::wire::error::{Refusal, code};
+use corun_wire::error::{Refusal, code};
 
 /// What pools are told apart by: the database as clients name it, the user at the server, and which of the database's hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

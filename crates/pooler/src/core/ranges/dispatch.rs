@@ -31,7 +31,7 @@ use crate::core::server::connect::Attempt;
 use crate::core::shared::Shared;
 use crate::understand::Understood;
 use crate::understand::keys::{Literals, parameters_of_bind};
-use crate::wire::{HEADER_BYTES, frontend, header, read};
+use corun_wire::{HEADER_BYTES, frontend, header, read};
 
 /// Messages looked at for a key: what follows goes where the beginning went.
 const MESSAGES_MAX: usize = 16;

@@ -8,7 +8,7 @@ use super::dispatch::key_of;
 use crate::core::classify::request::First;
 use crate::core::event_loop::EventLoop;
 use crate::understand::Understood;
-use crate::wire::build;
+use corun_wire::build;
 
 impl<R: Reactor> EventLoop<R> {
     /// The key, and who has it.

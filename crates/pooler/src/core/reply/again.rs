@@ -3,8 +3,8 @@
 //! PostgreSQL refuses such a statement ("cached plan must not change result type"), and for a pooler's client that is somebody else's
 //! ALTER TABLE. Outside of a transaction block, and where the client has got no answer yet, the statement is parsed anew and nobody notices.
 
-use crate::wire::error::{Reported, code};
-use crate::wire::{frontend, header};
+use corun_wire::error::{Reported, code};
+use corun_wire::{frontend, header};
 
 /// Messages longer than this do not run again.
 const BYTES_MAX: usize = 16 << 10;
@@ -99,7 +99,7 @@ fn is_batch(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::build;
+    use corun_wire::build;
 
     fn messages(tags: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();

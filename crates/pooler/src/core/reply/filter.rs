@@ -8,7 +8,7 @@
 //! A server has at most one filter at a time: each is set while nothing is owed, and ends before nothing is owed again.
 
 use crate::core::classify::classifier::Classifier;
-use crate::wire::{HEADER_BYTES, build};
+use corun_wire::{HEADER_BYTES, build};
 
 /// Looks at the messages of an answer.
 pub(in crate::core) trait ReplyFilter: Send {

@@ -20,8 +20,8 @@ use crate::core::server::cancel::{BY_TIMEOUT, BY_USER};
 use crate::core::server::{Deadline, Server, Task};
 use crate::session::prepared::PREFIX;
 use crate::understand::Pins;
-use crate::wire::error::{Reported, code, with_message};
-use crate::wire::{HEADER_BYTES, TransactionStatus, backend, build, header, read};
+use corun_wire::error::{Reported, code, with_message};
+use corun_wire::{HEADER_BYTES, TransactionStatus, backend, build, header, read};
 
 /// A small message that must be whole to be looked into is at most this long; a server that says otherwise is not one.
 const LOOKED_INTO_MAX: usize = 1 << 20;

@@ -30,7 +30,7 @@ use crate::core::server::Question;
 use crate::core::shared::{Message, Shared};
 use crate::core::stages::Halt;
 use crate::hosts::{Hosts, Order, Pace, ProbeError, Report, Settings, View};
-use crate::wire::error::{Refusal, Reported, code};
+use corun_wire::error::{Refusal, Reported, code};
 
 /// In a pool's host number: it is the pool of the probes.
 pub(in crate::core) const PROBE: usize = 1 << 16;

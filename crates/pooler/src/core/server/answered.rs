@@ -10,11 +10,11 @@ use crate::core::reply;
 use crate::core::reply::change::Change;
 use crate::core::reply::filter::AfterReply;
 use crate::core::server::connect::TLS_FAILED;
-use crate::core::server::transport::Opened;
 use crate::core::server::{Deadline, server_and_client};
 use crate::understand::Pins;
-use crate::wire::error::{Refusal, code};
-use crate::wire::{TransactionStatus, build, frontend};
+use corun_wire::error::{Refusal, code};
+use corun_wire::transport::Opened;
+use corun_wire::{TransactionStatus, build, frontend};
 
 impl<R: Reactor> EventLoop<R> {
     /// What a server's socket has brought.

@@ -16,7 +16,6 @@ use std::time::Duration;
 use corun_net::reactor::{Reactor, Token};
 use ring::rand::SecureRandom;
 
-use crate::auth::scram::same;
 use crate::core::event_loop::{EventLoop, Todo, cancel_token};
 use crate::core::parts::Step;
 use crate::core::peers;
@@ -24,8 +23,9 @@ use crate::core::peers::key::Destination;
 use crate::core::server::{Server, Task, TaskKind};
 use crate::core::shared::Message;
 use crate::core::stages::StageTask;
-use crate::wire::error::{Refusal, code};
-use crate::wire::{TransactionStatus, build, frontend, header};
+use corun_wire::auth::scram::same;
+use corun_wire::error::{Refusal, code};
+use corun_wire::{TransactionStatus, build, frontend, header};
 
 /// What PostgreSQL says of a statement that somebody has cancelled, and of one that took too long.
 pub(in crate::core) const BY_USER: &str = "canceling statement due to user request";

@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use corun_net::reactor::{Address, Reactor};
 
-use crate::auth::server_login::LoginOptions;
-use crate::auth::{LoginStep, ServerLogin};
 use crate::core::event_loop::{EventLoop, Todo, server_token};
 use crate::core::pool::Pool;
 use crate::core::pool::process::ServerKey;
 use crate::core::route::fleet::endpoint;
 use crate::core::route::resolve::Found;
 use crate::core::server::session::ServerSession;
-use crate::core::server::transport::Transport;
 use crate::core::server::{Phase, Question, Server, ServerHost, TaskKind};
 use crate::core::shared::{Login, Message};
 use crate::hosts::Report;
-use crate::tls;
-use crate::wire::error::{Refusal, Reported, code};
-use crate::wire::{HEADER_BYTES, backend, build, header, read};
+use corun_wire::auth::server_login::LoginOptions;
+use corun_wire::auth::{LoginStep, ServerLogin};
+use corun_wire::error::{Refusal, Reported, code};
+use corun_wire::tls;
+use corun_wire::transport::Transport;
+use corun_wire::{HEADER_BYTES, backend, build, header, read};
 
 /// Longest message of a server that is logged in to.
 const LOGIN_MESSAGE_MAX: usize = 64 << 10;
@@ -592,7 +592,7 @@ impl<R: Reactor> EventLoop<R> {
         if !server.life.gone {
             if server.is_ready() {
                 let mut out = Vec::new();
-                build::bare(&mut out, crate::wire::frontend::TERMINATE);
+                build::bare(&mut out, corun_wire::frontend::TERMINATE);
                 server.transport.send(reactor, &out);
             }
             server.transport.end(reactor);

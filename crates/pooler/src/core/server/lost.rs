@@ -9,8 +9,8 @@ use crate::core::pool::Pool;
 use crate::core::server::{TaskKind, lost};
 use crate::hosts::Report;
 use crate::understand::Pins;
-use crate::wire::TransactionStatus;
-use crate::wire::error::Reported;
+use corun_wire::TransactionStatus;
+use corun_wire::error::Reported;
 
 impl<R: Reactor> EventLoop<R> {
     /// A client went away while it had this server.

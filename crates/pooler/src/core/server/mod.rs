@@ -16,7 +16,6 @@ pub(in crate::core) mod raw_reply;
 pub(in crate::core) mod session;
 pub(in crate::core) mod state;
 pub(in crate::core) mod tasks;
-pub(in crate::core) mod transport;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +23,6 @@ use std::time::Duration;
 use corun_net::reactor::{Address, Reactor, Token};
 use slab::Slab;
 
-use crate::auth::ServerLogin;
 use crate::core::client::Client;
 use crate::core::console::queries::Running;
 use crate::core::console::statistics::Counts;
@@ -36,14 +34,15 @@ use crate::core::reply::filter::ReplyFilter;
 use crate::core::server::cancel::Cancels;
 use crate::core::server::raw_reply::Reply;
 use crate::core::server::session::ServerSession;
-use crate::core::server::transport::Transport;
 use crate::core::shared::Login;
 use crate::core::stages::{OnServer, StageTask};
 use crate::hosts::Order;
 use crate::session::settings::Settings;
 use crate::understand::Pins;
-use crate::wire::error::{Refusal, Reported};
-use crate::wire::{TransactionStatus, backend, build, read};
+use corun_wire::auth::ServerLogin;
+use corun_wire::error::{Refusal, Reported};
+use corun_wire::transport::Transport;
+use corun_wire::{TransactionStatus, backend, build, read};
 
 /// Where a connection stands.
 enum Phase {
@@ -454,7 +453,7 @@ impl<R: Reactor> EventLoop<R> {
 /// Why a client loses its server.
 pub(in crate::core) fn lost(reported: Option<&Reported>) -> Refusal {
     let refusal = Refusal::new(
-        crate::wire::error::code::CONNECTION_FAILURE,
+        corun_wire::error::code::CONNECTION_FAILURE,
         "server closed the connection unexpectedly",
     );
     match reported {

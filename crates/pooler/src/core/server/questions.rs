@@ -7,7 +7,7 @@ use corun_net::reactor::Reactor;
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::server::connect::Attempt;
 use crate::core::server::{Question, TaskKind};
-use crate::wire::error::{Reported, code};
+use corun_wire::error::{Reported, code};
 
 impl<R: Reactor> EventLoop<R> {
     /// Asks something on a connection of the proxy's own to a database. `false`: there can be none.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::session::prepared::ServerStatements;
 use crate::session::settings::Settings;
-use crate::wire::TransactionStatus;
+use corun_wire::TransactionStatus;
 
 /// Statements of clients' own names that are closed when the client leaves; a connection with more is closed itself.
 const STRAY_STATEMENTS_MAX: usize = 1024;

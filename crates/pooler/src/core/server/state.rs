@@ -20,7 +20,7 @@ use crate::core::server::{Lingering, Server, Task, TaskKind, lost, server_and_cl
 use crate::session::catalogue::{self, Effects, Trusted};
 use crate::session::settings::{self, Settings};
 use crate::understand::{Pins, Understood};
-use crate::wire::error::Reported;
+use corun_wire::error::Reported;
 
 /// How long a client lingers on its server at most, where nobody needs that.
 const LINGERS_MAX: Duration = Duration::from_secs(1);

@@ -9,8 +9,8 @@ use crate::core::client::Begun;
 use crate::core::event_loop::{EventLoop, Todo};
 use crate::core::server::{Task, TaskKind, lost};
 use crate::understand::Understood;
-use crate::wire::error::{Refusal, Reported, code};
-use crate::wire::{HEADER_BYTES, TransactionStatus, build, read};
+use corun_wire::error::{Refusal, Reported, code};
+use corun_wire::{HEADER_BYTES, TransactionStatus, build, read};
 
 impl<R: Reactor> EventLoop<R> {
     /// A query of the proxy's own has been answered.

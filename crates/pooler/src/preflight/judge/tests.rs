@@ -1,7 +1,7 @@
 //! What each fact is judged to be: edges of every limit, and that every refusal says what to do.
 
 use super::*;
-use crate::wire::error::Reported;
+use corun_wire::error::Reported;
 
 const ROOMY: Facts = Facts {
     in_recovery: false,

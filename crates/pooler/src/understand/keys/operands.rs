@@ -5,7 +5,7 @@
 use std::cell::Cell;
 
 use crate::understand::rough::{self, LiteralKind};
-use crate::wire::read;
+use corun_wire::read;
 
 /// A value as it stands in a message or text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 
 use crate::common::assert_contains;
 use crate::common::postgres::{Options, Postgres};
-use corun_pooler::auth::md5::Md5Secret;
-use corun_pooler::auth::scram::{ClientKeys, ITERATIONS_DEFAULT, Verifier};
-use corun_pooler::auth::{Credentials, Method, Secret};
-use corun_pooler::tls::{TlsClient, TlsFiles, TlsMode, TlsServer};
+use corun_wire::auth::md5::Md5Secret;
+use corun_wire::auth::scram::{ClientKeys, ITERATIONS_DEFAULT, Verifier};
+use corun_wire::auth::{Credentials, Method, Secret};
+use corun_wire::tls::{TlsClient, TlsFiles, TlsMode, TlsServer};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use talk::{Server, login};
 
@@ -215,7 +215,7 @@ fn passwords_are_prepared_as_postgresql_does() {
             password.chars().map(u32::from).collect::<Vec<_>>()
         );
         prepared +=
-            u32::from(*corun_pooler::auth::scram::normalized(password.as_bytes()) != *password.as_bytes());
+            u32::from(*corun_wire::auth::scram::normalized(password.as_bytes()) != *password.as_bytes());
     }
     assert!(
         prepared > 20,

@@ -3,16 +3,16 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use corun_pooler::auth::scram::ClientKeys;
-use corun_pooler::auth::server_login::LoginOptions;
-use corun_pooler::auth::{
+use corun_wire::auth::scram::ClientKeys;
+use corun_wire::auth::server_login::LoginOptions;
+use corun_wire::auth::{
     Authenticator, Credentials, Facts, LoginStep, Lookup, Method, Mock, Secret, ServerLogin, Step, TlsFacts,
 };
-use corun_pooler::tls::negotiate::{self, Answer};
-use corun_pooler::tls::{Progress, TlsClient, TlsServer, TlsSession};
-use corun_pooler::wire::error::Reported;
-use corun_pooler::wire::startup::Packet;
-use corun_pooler::wire::{self, TransactionStatus, backend, build, frontend};
+use corun_wire::error::Reported;
+use corun_wire::startup::Packet;
+use corun_wire::tls::negotiate::{self, Answer};
+use corun_wire::tls::{Progress, TlsClient, TlsServer, TlsSession};
+use corun_wire::{TransactionStatus, backend, build, frontend};
 use ring::rand::SystemRandom;
 
 use crate::common::wait::PATIENCE;
@@ -79,11 +79,11 @@ impl Wire {
     /// The next message: its tag and its body.
     pub fn message(&mut self) -> Result<(u8, Vec<u8>), String> {
         loop {
-            if let Some(header) = wire::header(&self.plain).map_err(|error| error.to_string())?
+            if let Some(header) = corun_wire::header(&self.plain).map_err(|error| error.to_string())?
                 && self.plain.len() >= header.total
             {
                 let message: Vec<u8> = self.plain.drain(..header.total).collect();
-                return Ok((header.tag, message[wire::HEADER_BYTES..].to_vec()));
+                return Ok((header.tag, message[corun_wire::HEADER_BYTES..].to_vec()));
             }
             self.more()?;
         }
@@ -138,7 +138,7 @@ pub fn login(
             (backend::AUTHENTICATION, body) => {
                 match login.message(&body).map_err(|error| error.to_string())? {
                     LoginStep::Send(bytes) => {
-                        bound |= bytes[wire::HEADER_BYTES..].starts_with(b"SCRAM-SHA-256-PLUS\0");
+                        bound |= bytes[corun_wire::HEADER_BYTES..].starts_with(b"SCRAM-SHA-256-PLUS\0");
                         wire.send(&bytes);
                     }
                     LoginStep::Wait => {}
