@@ -12,6 +12,7 @@
 
 pub mod catalog;
 pub mod data;
+pub mod session;
 
 // The Rust blocks of the README run as doctests of this crate.
 #[cfg(doctest)]

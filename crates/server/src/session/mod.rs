@@ -1,0 +1,20 @@
+//! One client's SQL: statements, settings, transactions, cursors, and rows in PostgreSQL's formats. No sockets.
+//!
+//! ```text
+//!  text ─► split (statement) ─► prepare (plan: parse, gate, plan, gate again) ─► bind ─► run ─► Sink
+//!                                                                                        │
+//!                                    queries: the coordinator; the rest: the session ◄───┘
+//! ```
+//!
+//! Order of calls: [`Engine::start`] once, [`Engine::session`] for each client. Of a simple query [`ClientSession::simple`] does everything;
+//! with the extended protocol [`ClientSession::one`], [`ClientSession::prepare`], [`ClientSession::bind`], [`ClientSession::run`] and, at each
+//! Sync, [`ClientSession::end_pipeline`]. All futures are polled on [`Engine::runtime`]. After each call [`ClientSession::take_effects`] says
+//! what else the client has to hear. What it is not: a place for logins or rights; [`Rights`] answers what a user may do.
+
+mod cancel;
+mod client;
+mod engine;
+
+pub use cancel::CancelHandle;
+pub use client::{ClientSession, Effect, Gone, Identity, Parsed, Portal, Prepared, Ran, Sink};
+pub use engine::{Engine, EngineConfig, FullRights, Rights, ServerError};
