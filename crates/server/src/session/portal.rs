@@ -15,6 +15,7 @@ use corun_wire::{backend, build};
 use datafusion::common::ScalarValue;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -67,7 +68,8 @@ pub(super) enum State {
 /// Where batches come from.
 pub(super) enum Source {
     Coordinated(Submitted),
-    Session(SendableRecordBatchStream),
+    /// The lock is never waited for: it makes a session that has cursors something that threads may share.
+    Session(Mutex<SendableRecordBatchStream>),
     /// What the session made itself.
     Made(Option<RecordBatch>),
 }
@@ -106,10 +108,10 @@ impl Rows {
         self.sent
     }
 
-    pub(super) fn schema(&self) -> SchemaRef {
-        match &self.source {
+    pub(super) fn schema(&mut self) -> SchemaRef {
+        match &mut self.source {
             Source::Coordinated(rows) => rows.schema(),
-            Source::Session(rows) => rows.schema(),
+            Source::Session(rows) => rows.get_mut().schema(),
             Source::Made(batch) => batch.as_ref().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema),
         }
     }
@@ -118,7 +120,7 @@ impl Rows {
         match &mut self.source {
             Source::Coordinated(rows) => rows.next().await.transpose().map_err(|error| error::of_engine(&error, text)),
             Source::Session(rows) => {
-                let batch = rows.next().await.transpose();
+                let batch = rows.get_mut().next().await.transpose();
                 batch.map_err(|error| Refusal {
                     position: None,
                     ..error::refusal(&error, text)

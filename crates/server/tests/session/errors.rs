@@ -60,6 +60,10 @@ fn words_places_and_hints() {
         (refusal.position, refusal.hint.as_deref()),
         (Some(8), Some("Perhaps you meant to reference the column \"t.word\"."))
     );
+    // What was done before the mistake was told.
+    let mut sink = super::harness::Collected::default();
+    assert!(server.block_on(session.simple("SELECT 7; SELECT nothing FROM t", &mut sink)).is_err());
+    assert_eq!(super::harness::shown(&sink.0), ["7", "=SELECT 1"]);
     // Characters count, not bytes, and from the start of the whole text.
     let refusal = server.refused(&mut session, "SELECT 'é';\nSELECT n FORM t t");
     assert_eq!((refusal.code, refusal.position), ("42601", Some(27)), "{refusal:?}");
