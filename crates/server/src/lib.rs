@@ -1,4 +1,4 @@
-//! A server's inside: what its statements may read, and PostgreSQL's system tables over it.
+//! A server's inside: what its statements may read, PostgreSQL's system tables over it, and the sessions of its clients.
 //!
 //! ```text
 //!  folder ─► schemas and tables (data) ─┐
@@ -6,12 +6,13 @@
 //!  session's facts ─► pg_catalog, information_schema (catalog) ─┘
 //! ```
 //!
-//! Order of calls: [`data::Data::open`] once; for each session [`data::Data::install`], then [`catalog::install`]; for each statement
+//! [`session`] puts all of it together; whoever has sockets calls that. Its order of calls: [`data::Data::open`] once; for each session [`data::Data::install`], then [`catalog::install`]; for each statement
 //! [`catalog::parse`], [`data::Data::gate`], the session's planner, [`data::Data::gate_plan`], and only then its execution. What it is not: a
 //! listener. Nothing here knows of sockets or logins.
 
 pub mod catalog;
 pub mod data;
+pub mod session;
 
 // The Rust blocks of the README run as doctests of this crate.
 #[cfg(doctest)]

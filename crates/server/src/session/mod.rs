@@ -1,0 +1,32 @@
+//! One client's SQL: statements, settings, transactions, cursors, and rows in PostgreSQL's formats. No sockets.
+//!
+//! ```text
+//!  text ─► split (statement) ─► prepare (plan: parse, gate, plan, gate again) ─► bind ─► run ─► Sink
+//!                                                                                        │
+//!                                    queries: the coordinator; the rest: the session ◄───┘
+//! ```
+//!
+//! Order of calls: [`Engine::start`] once, [`Engine::session`] for each client. Of a simple query [`ClientSession::simple`] does everything;
+//! with the extended protocol [`ClientSession::one`], [`ClientSession::prepare`], [`ClientSession::bind`], [`ClientSession::run`] and, at each
+//! Sync, [`ClientSession::end_pipeline`]. All futures are polled on [`Engine::runtime`]. After each call [`ClientSession::take_effects`] says
+//! what else the client has to hear. What it is not: a place for logins or rights; [`Rights`] answers what a user may do.
+
+mod cancel;
+mod client;
+mod commands;
+mod engine;
+mod error;
+mod parameters;
+mod plan;
+mod portal;
+mod settings;
+mod shared;
+mod statement;
+mod values;
+mod zone;
+
+pub use cancel::CancelHandle;
+pub use client::{ClientSession, Effect, Identity, Prepared};
+pub use engine::{Engine, EngineConfig, FullRights, Rights, ServerError};
+pub use portal::{Gone, Portal, Ran, Sink};
+pub use statement::Parsed;
