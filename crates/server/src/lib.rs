@@ -1,4 +1,4 @@
-//! A server's inside: what its statements may read, and PostgreSQL's system tables over it.
+//! A server of SQL over folders of files and stores, which clients of PostgreSQL connect to.
 //!
 //! ```text
 //!  folder ─► schemas and tables (data) ─┐
@@ -7,12 +7,15 @@
 //! ```
 //!
 //! Order of calls: [`data::Data::open`] once; for each session [`data::Data::install`], then [`catalog::install`]; for each statement
-//! [`catalog::parse`], [`data::Data::gate`], the session's planner, [`data::Data::gate_plan`], and only then its execution. What it is not: a
-//! listener. Nothing here knows of sockets or logins.
+//! [`catalog::parse`], [`data::Data::gate`], the session's planner, [`data::Data::gate_plan`], and only then its execution. All of this a
+//! [`session::ClientSession`] does for one client. [`front::Front`] has the sockets and logins, [`users::UserTable`] who there is and what they
+//! may read; neither knows of DataFusion.
 
 pub mod catalog;
 pub mod data;
+pub mod front;
 pub mod session;
+pub mod users;
 
 // The Rust blocks of the README run as doctests of this crate.
 #[cfg(doctest)]
