@@ -144,7 +144,12 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ),
     (
         "parquet",
-        &["corun-datafusion", "corun-server", "corun-workloads", "lab-engine"],
+        &[
+            "corun-datafusion",
+            "corun-server",
+            "corun-workloads",
+            "lab-engine",
+        ],
     ),
     (
         "clap",

@@ -66,8 +66,10 @@ fn names_datafusion(line: &str) -> bool {
 fn datafusion_is_named_in_few_crates_only() {
     let mut wrong = Vec::new();
     for (file, source) in rust_files() {
-        if !matches!(crate_of(&file), Some("datafusion" | "distributed" | "python" | "server"))
-            && let Some(line) = code_only(&source).lines().position(names_datafusion)
+        if !matches!(
+            crate_of(&file),
+            Some("datafusion" | "distributed" | "python" | "server")
+        ) && let Some(line) = code_only(&source).lines().position(names_datafusion)
         {
             wrong.push(format!("{file}:{}", line + 1));
         }

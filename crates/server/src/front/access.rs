@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use corun_wire::auth::Mock;
 use corun_wire::auth::hba::{FileError, Rules};
 use corun_wire::auth::ident::IdentMaps;
-use corun_wire::auth::Mock;
 use corun_wire::server::Policy;
 use corun_wire::tls::{TlsError, TlsFiles, TlsMode, TlsServer};
 use ring::rand::SystemRandom;
@@ -35,7 +35,9 @@ pub enum AccessError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// Others reach the address.
-    #[error("others reach {0}, and there is no file of users\nhint: give --users FILE; or listen at 127.0.0.1")]
+    #[error(
+        "others reach {0}, and there is no file of users\nhint: give --users FILE; or listen at 127.0.0.1"
+    )]
     NoUsers(SocketAddr),
     /// Others reach the address.
     #[error(

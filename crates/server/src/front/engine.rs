@@ -84,11 +84,8 @@ pub trait SqlSession: Send + 'static {
     ///
     /// # Errors
     /// That of the statement that fails.
-    fn simple(
-        &mut self,
-        sql: &str,
-        sink: &mut impl Sink,
-    ) -> impl Future<Output = Result<(), Refusal>> + Send;
+    fn simple(&mut self, sql: &str, sink: &mut impl Sink)
+    -> impl Future<Output = Result<(), Refusal>> + Send;
 
     /// Ends the implicit transaction of a pipeline.
     ///

@@ -312,9 +312,8 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             Err(refusal) => return self.fatal(reactor, slot, &refusal),
         };
         client.pid = Some(admission.pid);
-        let own = |name: &str| {
-            matches!(name, "user" | "database" | "replication") || name.starts_with("_pq_.")
-        };
+        let own =
+            |name: &str| matches!(name, "user" | "database" | "replication") || name.starts_with("_pq_.");
         let who = Identity {
             user: startup.user().to_owned(),
             // The session finds one where the client names none.
@@ -329,7 +328,13 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
                 .collect(),
         };
         let from = client.address;
-        tracing::debug!(user = who.user, database = who.database, ?from, pid = who.pid, "login");
+        tracing::debug!(
+            user = who.user,
+            database = who.database,
+            ?from,
+            pid = who.pid,
+            "login"
+        );
         let task = work::begin(
             Arc::clone(&self.shared),
             self.engine.clone(),
@@ -391,7 +396,11 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
                 if self.shared.is_stopping() {
                     return self.dismiss(reactor, id.slot);
                 }
-                if self.clients.get(id.slot).is_some_and(|client| !client.inbox.is_empty()) {
+                if self
+                    .clients
+                    .get(id.slot)
+                    .is_some_and(|client| !client.inbox.is_empty())
+                {
                     self.hand_over(reactor, id.slot);
                 }
             }

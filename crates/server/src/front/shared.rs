@@ -128,7 +128,11 @@ impl Shared {
             return Err(too_many());
         }
         let of_user = sessions.of_user.get(user).copied().unwrap_or_default();
-        if self.config.user_connections_max.is_some_and(|most| of_user >= most) {
+        if self
+            .config
+            .user_connections_max
+            .is_some_and(|most| of_user >= most)
+        {
             let what = format!("too many connections for role \"{user}\"");
             return Err(Refusal::new(code::TOO_MANY_CONNECTIONS, what));
         }

@@ -18,7 +18,9 @@ use super::shared::{Mailbox, Shared};
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address or a path.
-    #[error("cannot listen at {place}: {error}\nhint: another process may listen there; see --listen and --socket")]
+    #[error(
+        "cannot listen at {place}: {error}\nhint: another process may listen there; see --listen and --socket"
+    )]
     Listen {
         /// Which.
         place: String,
@@ -103,9 +105,7 @@ impl Front {
                 }
             };
             let thread = std::thread::Builder::new().name(format!("corun-front-{index}"));
-            front
-                .threads
-                .push(thread.spawn(run).map_err(system("a thread"))?);
+            front.threads.push(thread.spawn(run).map_err(system("a thread"))?);
         }
         Ok(front)
     }
@@ -177,7 +177,10 @@ fn listen(config: &FrontConfig) -> Result<Listening, StartError> {
             error,
         };
         // Only this user: `local` rules may be trust.
-        let options = ListenOptions { mode: 0o700, ..options };
+        let options = ListenOptions {
+            mode: 0o700,
+            ..options
+        };
         listeners.push(Listener::unix(&path, &options).map_err(refused)?);
         socket = Some(SocketFile::hold(&path).map_err(refused)?);
     }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use corun_wire::{TransactionStatus, build};
 use corun_wire::error::{Refusal, code};
 use corun_wire::server::{Action, Executed, Message, ResultFormats, Session, welcome};
 use corun_wire::startup::Startup;
+use corun_wire::{TransactionStatus, build};
 use ring::rand::SecureRandom as _;
 use tokio::sync::oneshot;
 
@@ -96,7 +96,10 @@ pub(super) async fn begin<E: SqlEngine>(
     let random = shared.access.random().fill(&mut secret);
     let made = match random {
         Ok(()) => engine.session(who),
-        Err(_) => Err(Refusal::new(code::INTERNAL_ERROR, "the system has no random numbers")),
+        Err(_) => Err(Refusal::new(
+            code::INTERNAL_ERROR,
+            "the system has no random numbers",
+        )),
     };
     let sql = match made {
         Ok(sql) => sql,
@@ -232,10 +235,7 @@ impl<S: SqlSession> Work<S> {
             }
             // No statement asks for rows of the client, which these would be.
             Action::CopyData(_) => Ok(()),
-            Action::CopyDone => self.failed(&Refusal::new(
-                code::PROTOCOL_VIOLATION,
-                "nothing is copied in",
-            )),
+            Action::CopyDone => self.failed(&Refusal::new(code::PROTOCOL_VIOLATION, "nothing is copied in")),
             Action::CopyFail(refusal) => self.failed(&refusal),
         }
     }

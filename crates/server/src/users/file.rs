@@ -218,7 +218,11 @@ mod tests {
     fn mistakes_are_named() {
         for (text, primary, hint) in [
             ("[users.ann]", "unknown key \"users\"", "did you mean \"user\"?"),
-            ("[user.ann]\nrole = []", "unknown key \"role\"", "did you mean \"roles\"?"),
+            (
+                "[user.ann]\nrole = []",
+                "unknown key \"role\"",
+                "did you mean \"roles\"?",
+            ),
             (
                 "[user.ann]\nsecret = \"pw\"",
                 "user.ann.secret is no SCRAM verifier",
@@ -236,7 +240,10 @@ mod tests {
             ),
         ] {
             let error = parse(text).expect_err(text);
-            assert_eq!((error.primary.as_str(), error.hint.as_deref()), (primary, Some(hint)));
+            assert_eq!(
+                (error.primary.as_str(), error.hint.as_deref()),
+                (primary, Some(hint))
+            );
         }
         let broken = parse("[user.ann]\nsecret = \"hidden\n").expect_err("no TOML");
         assert!(

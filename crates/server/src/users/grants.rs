@@ -116,7 +116,11 @@ mod tests {
             ("bob", "information_schema", "tables", true),
             ("root", "hr", "wages", true),
         ] {
-            assert_eq!(grants.may_read(user, schema, table), may, "{user} {schema}.{table}");
+            assert_eq!(
+                grants.may_read(user, schema, table),
+                may,
+                "{user} {schema}.{table}"
+            );
         }
         assert_eq!(grants.files("ann"), (true, false));
         assert_eq!(grants.files("root"), (true, true));

@@ -52,12 +52,11 @@ impl UserTable {
         let text = file::read(path)?;
         let (users, grants) = file::parse(&text).map_err(named)?;
         // In the form that the logins know, with the same rules for what a secret is.
-        let line = |user: &file::UserEntry| {
-            format!("\"{}\" \"{}\"\n", user.name.replace('"', "\"\""), user.secret)
-        };
+        let line =
+            |user: &file::UserEntry| format!("\"{}\" \"{}\"\n", user.name.replace('"', "\"\""), user.secret);
         let lines: String = users.iter().map(line).collect();
-        let secrets = Userlist::parse(lines.as_bytes(), path)
-            .map_err(|error| DataError::config(error.to_string()))?;
+        let secrets =
+            Userlist::parse(lines.as_bytes(), path).map_err(|error| DataError::config(error.to_string()))?;
         Ok(Self {
             secrets,
             grants,

@@ -14,9 +14,13 @@ pub fn psql(server: &Server, options: &str, statements: &[&str]) -> Output {
         psql.arg("-c").arg(statement);
     }
     let port = server.port();
-    psql.arg(format!("host=127.0.0.1 port={port} dbname=d connect_timeout=30 {options}"));
+    psql.arg(format!(
+        "host=127.0.0.1 port={port} dbname=d connect_timeout=30 {options}"
+    ));
     psql.env_clear().env("PATH", "/usr/bin:/bin:/usr/local/bin");
-    psql.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    psql.stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     psql.output().expect("psql is installed (scripts/bootstrap)")
 }
 
@@ -41,10 +45,16 @@ fn psql_runs_statements_one_and_several() {
     let ann = "user=ann";
     assert_eq!(printed(&server, ann, &["select 1"]), "1\n");
     assert_eq!(printed(&server, ann, &["select 1; who; select 1"]), "1\nann\n1\n");
-    assert_eq!(printed(&server, ann, &["begin", "who", "commit"]), "BEGIN\nann\nCOMMIT\n");
+    assert_eq!(
+        printed(&server, ann, &["begin", "who", "commit"]),
+        "BEGIN\nann\nCOMMIT\n"
+    );
     assert_eq!(printed(&server, ann, &["", "who"]), "ann\n");
     let told = failed(&server, ann, &["select x"]);
-    assert!(told.contains("ERROR:  42601: syntax error") && told.contains("LINE 1: select x"), "{told}");
+    assert!(
+        told.contains("ERROR:  42601: syntax error") && told.contains("LINE 1: select x"),
+        "{told}"
+    );
     // What ran before the mistake was told.
     let output = psql(&server, ann, &["select 1; nonsense; select 1"]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "1\n");

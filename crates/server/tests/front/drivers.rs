@@ -26,17 +26,26 @@ fn with_driver(server: &Server, run: impl AsyncFnOnce(Client)) {
 fn prepared_statements_and_binary_values() {
     let server = Server::secured(FrontConfig::default());
     with_driver(&server, async |client| {
-        let statement = client.prepare("select $1::int8, $2::text").await.expect("prepared");
+        let statement = client
+            .prepare("select $1::int8, $2::text")
+            .await
+            .expect("prepared");
         assert_eq!(statement.params(), [Type::INT8, Type::TEXT]);
         for number in [i64::MIN, -1, 0, i64::MAX] {
             let text = (number > 0).then_some("\u{20ac}");
-            let row = client.query_one(&statement, &[&number, &text]).await.expect("a row");
+            let row = client
+                .query_one(&statement, &[&number, &text])
+                .await
+                .expect("a row");
             assert_eq!(
                 (row.get::<_, i64>(0), row.get::<_, Option<&str>>(1)),
                 (number, text)
             );
         }
-        let error = client.prepare("nonsense").await.expect_err("there is no such text");
+        let error = client
+            .prepare("nonsense")
+            .await
+            .expect_err("there is no such text");
         assert_eq!(error.code().map(|code| code.code()), Some("42601"));
         let rows = client.query("rows 50000", &[]).await.expect("rows");
         assert_eq!(rows.len(), 50_000);
@@ -63,7 +72,10 @@ fn portals_return_their_rows_piece_by_piece() {
 fn many_at_once_are_answered_in_order() {
     let server = Server::secured(FrontConfig::default());
     with_driver(&server, async |client| {
-        let statement = client.prepare("select $1::int8, $2::text").await.expect("prepared");
+        let statement = client
+            .prepare("select $1::int8, $2::text")
+            .await
+            .expect("prepared");
         let one = async |number: i64| {
             let row = client
                 .query_one(&statement, &[&number, &None::<&str>])
@@ -98,6 +110,9 @@ fn a_cancel_request_ends_what_runs_on_another_loop() {
         let (slept, ()) = tokio::join!(sleeps, cancels);
         let error = slept.expect_err("it was cancelled");
         assert_eq!(error.code().map(|code| code.code()), Some("57014"));
-        client.simple_query("select 1").await.expect("the session goes on");
+        client
+            .simple_query("select 1")
+            .await
+            .expect("the session goes on");
     });
 }

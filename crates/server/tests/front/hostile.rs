@@ -17,7 +17,9 @@ pub struct Raw(pub TcpStream);
 impl Raw {
     pub fn connect(server: &Server) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", server.port())).expect("connects");
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .expect("set");
         Self(stream)
     }
 
@@ -111,7 +113,12 @@ fn clear_text_behind_a_request_for_tls() {
 fn messages_that_are_none_and_too_long_ones() {
     let server = Server::open(FrontConfig::default());
     // A type that there is not, and a length that is too great, end the connection.
-    for bytes in [&b"?\0\0\0\x04"[..], b"Q\x7f\xff\xff\xff", b"S\0\xff\xff\xff", b"Q\0\0\0\x01"] {
+    for bytes in [
+        &b"?\0\0\0\x04"[..],
+        b"Q\x7f\xff\xff\xff",
+        b"S\0\xff\xff\xff",
+        b"Q\0\0\0\x01",
+    ] {
         let mut raw = Raw::log_in(&server, "ann");
         raw.send(bytes);
         let told = raw.rest();
@@ -176,8 +183,12 @@ fn a_client_that_does_not_read_stops_its_statement_only() {
     is_well(&server);
     // It can be cancelled by leaving.
     drop(raw);
-    wait("its statement ends", || server.seen.running.load(Ordering::SeqCst) == 0);
-    wait("its session ends", || server.seen.sessions.load(Ordering::SeqCst) == 0);
+    wait("its statement ends", || {
+        server.seen.running.load(Ordering::SeqCst) == 0
+    });
+    wait("its session ends", || {
+        server.seen.sessions.load(Ordering::SeqCst) == 0
+    });
 }
 
 #[test]
@@ -211,9 +222,14 @@ fn a_thousand_idle_sessions() {
         raw.until(backend::READY);
     }
     let after = corun_net::memory::resident_bytes().unwrap_or_default();
-    println!("{} bytes a session", after.saturating_sub(before) / all.len() as u64);
+    println!(
+        "{} bytes a session",
+        after.saturating_sub(before) / all.len() as u64
+    );
     assert_eq!(server.seen.sessions.load(Ordering::SeqCst), all.len());
     is_well(&server);
     drop(all);
-    wait("all have left", || server.seen.sessions.load(Ordering::SeqCst) == 0);
+    wait("all have left", || {
+        server.seen.sessions.load(Ordering::SeqCst) == 0
+    });
 }

@@ -14,7 +14,10 @@ fn scram_with_and_without_channel_binding() {
     let bound = "user=ann password=secret sslmode=require channel_binding=require";
     assert_eq!(printed(&server, bound, &["who"]), "ann\n");
     // On this machine without TLS, too.
-    assert_eq!(printed(&server, "user=ann password=secret sslmode=disable", &["who"]), "ann\n");
+    assert_eq!(
+        printed(&server, "user=ann password=secret sslmode=disable", &["who"]),
+        "ann\n"
+    );
     for wrong in ["user=ann password=wrong", "user=nobody password=secret"] {
         let told = failed(&server, wrong, &["who"]);
         assert!(told.contains("SASL authentication failed"), "{told}");
@@ -50,7 +53,10 @@ fn others_need_users_and_tls() {
 fn a_database_that_is_not_there() {
     let server = Server::open(FrontConfig::default());
     let told = failed(&server, "user=ann dbname=none", &["who"]);
-    assert!(told.contains("FATAL:  database \"none\" does not exist"), "{told}");
+    assert!(
+        told.contains("FATAL:  database \"none\" does not exist"),
+        "{told}"
+    );
 }
 
 #[test]

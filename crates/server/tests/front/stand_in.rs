@@ -36,7 +36,10 @@ impl SqlEngine for StandIn {
 
     fn session(&self, who: Identity) -> Result<OneClient, Refusal> {
         if who.database == "none" {
-            return Err(Refusal::new(code::INVALID_CATALOG, "database \"none\" does not exist"));
+            return Err(Refusal::new(
+                code::INVALID_CATALOG,
+                "database \"none\" does not exist",
+            ));
         }
         self.seen.sessions.fetch_add(1, Ordering::SeqCst);
         Ok(OneClient {
@@ -178,7 +181,11 @@ impl OneClient {
                 "SELECT 1"
             }
             "who" => {
-                data_row(&mut out, &[Some(Value::Text(self.who.user.clone().into()))], formats);
+                data_row(
+                    &mut out,
+                    &[Some(Value::Text(self.who.user.clone().into()))],
+                    formats,
+                );
                 "SELECT 1"
             }
             "begin" => {
@@ -231,7 +238,8 @@ impl SqlSession for OneClient {
             ("integer_datetimes", "on"),
             ("standard_conforming_strings", "on"),
         ];
-        all.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+        all.map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into()
     }
 
     fn canceller(&self) -> Arc<dyn Fn() + Send + Sync> {
@@ -281,7 +289,10 @@ impl SqlSession for OneClient {
             }
         };
         drop(running);
-        if ran.as_ref().is_err_and(|refusal| refusal.code == code::QUERY_CANCELED) {
+        if ran
+            .as_ref()
+            .is_err_and(|refusal| refusal.code == code::QUERY_CANCELED)
+        {
             self.seen.cancelled.fetch_add(1, Ordering::SeqCst);
         }
         if ran.is_err() {
@@ -292,7 +303,11 @@ impl SqlSession for OneClient {
 
     async fn simple(&mut self, sql: &str, sink: &mut impl Sink) -> Result<(), Refusal> {
         let formats = ResultFormats::default();
-        let texts: Vec<&str> = sql.split(';').map(str::trim).filter(|text| !text.is_empty()).collect();
+        let texts: Vec<&str> = sql
+            .split(';')
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+            .collect();
         let mut out = Vec::new();
         if texts.is_empty() {
             build::bare(&mut out, backend::EMPTY_QUERY);
