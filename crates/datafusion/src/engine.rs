@@ -207,6 +207,12 @@ impl Engine {
         planner.map_or_else(Default::default, |planner| planner.now())
     }
 
+    /// A DataFusion session of its own over the same tables, with the same settings, memory and shared work, for hosts that parse and plan
+    /// themselves.
+    pub fn session_context(&self) -> SessionContext {
+        SessionContext::new_with_state(self.context().state())
+    }
+
     /// DataFusion's session behind the facade.
     pub(crate) fn context(&self) -> &SessionContext {
         self.session.context()

@@ -6,6 +6,7 @@
 use corun_model::explained::Explained;
 use datafusion::error::DataFusionError;
 use std::fmt;
+use std::sync::Arc;
 
 /// What went wrong, in the three parts every corun error has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +19,20 @@ pub struct EngineError {
     pub hint: Option<String>,
     /// True when a memory limit ended the query (the caller may retry with more memory or fewer clients).
     pub resources_exhausted: bool,
+    pub(crate) cause: Cause,
 }
+
+/// DataFusion's own error behind one. Two errors that say the same are equal whatever is behind them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cause(Option<Arc<DataFusionError>>);
+
+impl PartialEq for Cause {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Cause {}
 
 impl EngineError {
     /// An error that is only its primary line.
@@ -28,7 +42,13 @@ impl EngineError {
             detail: None,
             hint: None,
             resources_exhausted: false,
+            cause: Cause::default(),
         }
+    }
+
+    /// DataFusion's error that this one was made from, for hosts that tell kinds of errors apart (`corun-server` gives each its SQLSTATE).
+    pub fn cause(&self) -> Option<&DataFusionError> {
+        self.cause.0.as_deref()
     }
 
     /// The same error with a `detail:` line.
@@ -113,6 +133,7 @@ impl From<DataFusionError> for EngineError {
             out.hint = Some(hint.to_string());
         }
         out.resources_exhausted = resources;
+        out.cause = Cause(Some(Arc::new(error)));
         out
     }
 }

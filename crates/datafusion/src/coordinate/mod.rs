@@ -237,6 +237,22 @@ impl Coordinator {
         .boxed()
     }
 
+    /// The same of a query that another session has parsed, as [`Coordinator::submit_plan`] runs it.
+    ///
+    /// # Errors
+    /// Whatever planning reports.
+    pub fn explain_plan<'a>(
+        &'a self,
+        context: &'a SessionContext,
+        plan: &'a LogicalPlan,
+    ) -> BoxFuture<'a, Result<String, EngineError>> {
+        async move {
+            let planned = self.shared.plan(context, plan, 1).await?;
+            Ok(planned.explain(&self.shared.options.thresholds))
+        }
+        .boxed()
+    }
+
     /// Who waits, who runs, and what was learnt.
     pub fn state(&self) -> State {
         let books = self.shared.books.lock();

@@ -25,6 +25,7 @@ mod table;
 pub use buckets::Bucket;
 pub use config::DataConfig;
 pub use error::DataError;
+pub(crate) use error::nearest;
 pub use gate::FileRights;
 
 use corun_store::{Options, Store};

@@ -15,27 +15,26 @@ struct Inner {
     changed: Notify,
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Idle,
-    Running,
-    Cancelled,
+#[derive(Debug, Default)]
+struct State {
+    /// Guards that are held: a text has statements, each of which is prepared and run.
+    running: usize,
+    cancelled: bool,
 }
 
 impl CancelHandle {
     /// Ends the statement that runs now, if there is one: it fails with 57014. What comes later is not touched.
     pub fn cancel(&self) {
         let mut state = self.0.state.lock();
-        if *state == State::Running {
-            *state = State::Cancelled;
+        if state.running > 0 {
+            state.cancelled = true;
             self.0.changed.notify_waiters();
         }
     }
 
     /// A statement begins. It ends when the guard is dropped.
     pub(super) fn begin(&self) -> Running {
-        *self.0.state.lock() = State::Running;
+        self.0.state.lock().running += 1;
         Running(self.clone())
     }
 }
@@ -52,7 +51,7 @@ impl Running {
             tokio::pin!(changed);
             // Listens before it looks, so that no change is missed.
             changed.as_mut().enable();
-            if *inner.state.lock() == State::Cancelled {
+            if inner.state.lock().cancelled {
                 return Refusal::new(code::QUERY_CANCELED, "canceling statement due to user request");
             }
             changed.await;
@@ -62,6 +61,10 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        *self.0.0.state.lock() = State::Idle;
+        let mut state = self.0.0.state.lock();
+        state.running -= 1;
+        if state.running == 0 {
+            state.cancelled = false;
+        }
     }
 }

@@ -1,10 +1,29 @@
 //! [`ClientSession`]: one client.
 
 use super::cancel::CancelHandle;
-use corun_wire::TransactionStatus;
+use super::commands::{lines, no_cursor, schema_of};
+use super::engine::Inner;
+use super::error::{self, more};
+use super::parameters;
+use super::plan::Planned;
+use super::portal::{Encoding, Limits, Portal, Ran, Rows, Sink, Source, State, Tag, To, copy_end, copy_frame};
+use super::shared::Shared;
+use super::statement::{self, Kind, Parsed};
+use super::values::columns_of;
+use crate::catalog::SessionFacts;
 use corun_wire::error::{Refusal, code};
 use corun_wire::server::{Column, ResultFormats};
-use corun_wire::values::{Format, Type};
+use corun_wire::values::{CopyOut, Format, Type, Value};
+use corun_wire::{TransactionStatus, backend, build};
+use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
+use datafusion::physical_plan::{collect, displayable};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::sql::parser::Statement;
+use futures::StreamExt;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -23,16 +42,6 @@ pub struct Identity {
     pub options: Vec<(String, String)>,
 }
 
-/// The client has gone: nothing more can be sent to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gone;
-
-/// Where rows go.
-pub trait Sink: Send {
-    /// Takes whole messages, about 64 KiB of them, and waits where the client is slow.
-    fn chunk(&mut self, bytes: Vec<u8>) -> impl Future<Output = Result<(), Gone>> + Send;
-}
-
 /// What else the client, or the state machine of its connection, has to hear.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
@@ -48,21 +57,6 @@ pub enum Effect {
     DeallocateAll,
 }
 
-/// How far a portal was run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ran {
-    /// To its end; the tag of CommandComplete.
-    Complete(String),
-    /// To as many rows as were wanted; there may be more.
-    Suspended,
-    /// The statement's text was empty.
-    Empty,
-}
-
-/// A statement of a text.
-#[derive(Debug, Clone)]
-pub struct Parsed {}
-
 /// A statement that is ready to be bound.
 #[derive(Debug)]
 pub struct Prepared {
@@ -70,24 +64,69 @@ pub struct Prepared {
     pub parameters: Vec<Type>,
     /// The columns of its result; `None`: it returns no rows.
     pub columns: Option<Vec<Column>>,
+    pub(super) statement: Parsed,
+    /// The plan of its first run; later ones plan again, since settings and files change.
+    plan: Mutex<Option<LogicalPlan>>,
 }
 
-/// A statement with its parameters, and how far it was run. Dropping it ends what runs.
-pub struct Portal {}
-
-/// One client.
+/// One client. Dropping it ends what it runs.
 pub struct ClientSession {
+    pub(super) engine: Arc<Inner>,
+    pub(super) context: SessionContext,
+    pub(super) shared: Arc<Shared>,
     cancel: CancelHandle,
+    pub(super) transaction: TransactionStatus,
+    pub(super) savepoints: Vec<String>,
+    /// The context's settings when the transaction began.
+    pub(super) config_before: Option<SessionConfig>,
+    /// Those of `PREPARE`.
+    pub(super) statements: HashMap<String, Arc<Prepared>>,
+    /// Cursors, and whether they outlive their transaction.
+    pub(super) cursors: HashMap<String, (Portal, bool)>,
+    pub(super) effects: Vec<Effect>,
+    /// The version of the settings that the context has.
+    pub(super) applied: u64,
+    /// Reported settings as the client knows them.
+    told: BTreeMap<String, String>,
+}
+
+impl std::fmt::Debug for ClientSession {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientSession").field("shared", &self.shared).finish_non_exhaustive()
+    }
+}
+
+impl Drop for ClientSession {
+    fn drop(&mut self) {
+        self.engine.left(self.shared.who.pid);
+    }
 }
 
 impl ClientSession {
+    pub(super) fn new(engine: Arc<Inner>, context: SessionContext, shared: Arc<Shared>) -> Self {
+        let told = shared.settings.lock().reported().into_iter().collect();
+        ClientSession {
+            engine,
+            context,
+            shared,
+            cancel: CancelHandle::default(),
+            transaction: TransactionStatus::Idle,
+            savepoints: Vec::new(),
+            config_before: None,
+            statements: HashMap::new(),
+            cursors: HashMap::new(),
+            effects: Vec::new(),
+            applied: 0,
+            told,
+        }
+    }
+
     /// The statements of a text: all are parsed before the first runs.
     ///
     /// # Errors
     /// A text that is not SQL, with the place.
     pub fn split(&self, sql: &str) -> Result<Vec<Parsed>, Refusal> {
-        _ = sql;
-        Err(Refusal::new(code::NOT_SUPPORTED, "not yet"))
+        statement::split(sql)
     }
 
     /// The only statement of a text of a Parse; an empty text is one, too.
@@ -95,8 +134,7 @@ impl ClientSession {
     /// # Errors
     /// A text that is not SQL; several statements.
     pub fn one(&self, sql: &str) -> Result<Parsed, Refusal> {
-        _ = sql;
-        Err(Refusal::new(code::NOT_SUPPORTED, "not yet"))
+        statement::one(sql)
     }
 
     /// Plans a statement. `types` are those that the client gives for the first parameters (0: none), as in a Parse.
@@ -104,8 +142,66 @@ impl ClientSession {
     /// # Errors
     /// Whatever is wrong with the statement; a transaction that failed.
     pub async fn prepare(&mut self, statement: Parsed, types: &[u32]) -> Result<Arc<Prepared>, Refusal> {
-        _ = (statement, types);
-        Err(Refusal::new(code::NOT_SUPPORTED, "not yet"))
+        let limits = self.begin(&statement);
+        let prepared = match self.check_transaction(&statement.kind) {
+            Ok(()) => limits.limited(self.prepared(&statement, types)).await,
+            Err(refusal) => Err(refusal),
+        };
+        drop(limits);
+        self.ended(prepared, &statement)
+    }
+
+    async fn prepared(&self, statement: &Parsed, types: &[u32]) -> Result<Arc<Prepared>, Refusal> {
+        let mut prepared = Prepared {
+            parameters: Vec::new(),
+            columns: None,
+            statement: statement.clone(),
+            plan: Mutex::default(),
+        };
+        match &statement.kind {
+            Kind::Planned(sql) => {
+                let Planned { plan, parameters } = self.plan(sql, types, &statement.text).await?;
+                prepared.columns = returns_rows(&plan).then(|| columns_of(plan.schema().as_arrow()));
+                prepared.parameters = parameters;
+                *prepared.plan.lock() = Some(plan);
+            }
+            Kind::CopyOut { query, .. } => {
+                let Planned { plan, .. } = self.plan(query, &[], "").await?;
+                *prepared.plan.lock() = Some(plan);
+            }
+            Kind::Explain { of, .. } => {
+                if let Kind::Planned(sql) = &of.kind {
+                    let Planned { plan, parameters } = self.plan(sql, types, &of.text).await?;
+                    if !is_query(&plan) {
+                        return Err(Refusal::new(code::NOT_SUPPORTED, "EXPLAIN is for queries only"));
+                    }
+                    prepared.parameters = parameters;
+                    *prepared.plan.lock() = Some(plan);
+                }
+                prepared.columns = schema_of(&statement.kind, None).map(|schema| columns_of(&schema));
+            }
+            Kind::Show(name) => {
+                let (name, _) = self.setting(name)?;
+                prepared.columns = schema_of(&statement.kind, Some(&name)).map(|schema| columns_of(&schema));
+            }
+            Kind::Execute { name, .. } => prepared.columns.clone_from(&self.named(name)?.columns),
+            Kind::Fetch { name, .. } => {
+                let (cursor, _) = self.cursors.get(name).ok_or_else(|| no_cursor(name))?;
+                prepared.columns.clone_from(&cursor.prepared.columns);
+            }
+            kind => prepared.columns = schema_of(kind, None).map(|schema| columns_of(&schema)),
+        }
+        if prepared.parameters.is_empty() && types.iter().any(|of| *of != 0) && !matches!(statement.kind, Kind::Planned(_)) {
+            prepared.parameters = parameters::decide(types, &HashMap::new(), &[])?;
+        }
+        Ok(Arc::new(prepared))
+    }
+
+    fn named(&self, name: &str) -> Result<&Arc<Prepared>, Refusal> {
+        self.statements.get(name).ok_or_else(|| {
+            Refusal::new(code::UNDEFINED_STATEMENT, format!("prepared statement \"{name}\" does not exist"))
+                .hint("EXECUTE knows statements of PREPARE, not those of the protocol.")
+        })
     }
 
     /// Gives a statement its parameters, as they come in a Bind (`Bind::parameters`).
@@ -117,11 +213,37 @@ impl ClientSession {
         of: &Arc<Prepared>,
         parameters: impl Iterator<Item = (Format, Option<&'v [u8]>)>,
     ) -> Result<Portal, Refusal> {
-        _ = (of, parameters.count());
-        Err(Refusal::new(code::NOT_SUPPORTED, "not yet"))
+        let bound = self.scalars(of, parameters);
+        let parameters = self.ended(bound, &of.statement)?;
+        Ok(Portal {
+            prepared: Arc::clone(of),
+            parameters,
+            state: State::Ready,
+        })
     }
 
-    /// Runs a portal: DataRow messages (or all of a COPY) go to the sink.
+    fn scalars<'v>(
+        &self,
+        of: &Arc<Prepared>,
+        parameters: impl Iterator<Item = (Format, Option<&'v [u8]>)>,
+    ) -> Result<Vec<ScalarValue>, Refusal> {
+        self.check_transaction(&of.statement.kind)?;
+        let zone = self.shared.settings.lock().zone();
+        let read = of.parameters.iter().zip(parameters).map(|(of, (format, bytes))| {
+            let value = bytes.map(|bytes| Value::read(*of, format, bytes, &zone)).transpose()?;
+            parameters::scalar(*of, value)
+        });
+        let scalars = read.collect::<Result<Vec<_>, _>>()?;
+        match scalars.len() == of.parameters.len() {
+            true => Ok(scalars),
+            false => {
+                let what = format!("bind message supplies {} parameters, but the statement requires {}", scalars.len(), of.parameters.len());
+                Err(Refusal::new(code::PROTOCOL_VIOLATION, what))
+            }
+        }
+    }
+
+    /// Runs a portal: DataRow messages (or all messages of a COPY) go to the sink.
     ///
     /// # Errors
     /// Whatever fails; 57014 when cancelled.
@@ -132,8 +254,288 @@ impl ClientSession {
         rows_max: Option<u32>,
         sink: &mut impl Sink,
     ) -> Result<Ran, Refusal> {
-        _ = (portal, formats, rows_max, sink);
-        Err(Refusal::new(code::NOT_SUPPORTED, "not yet"))
+        let mut out = Vec::new();
+        self.run_into(portal, formats, rows_max, &mut out, sink).await
+    }
+
+    /// The same, behind what `out` has.
+    async fn run_into(
+        &mut self,
+        portal: &mut Portal,
+        formats: &ResultFormats,
+        rows_max: Option<u32>,
+        out: &mut Vec<u8>,
+        sink: &mut impl Sink,
+    ) -> Result<Ran, Refusal> {
+        let statement = portal.prepared.statement.clone();
+        let limits = self.begin(&statement);
+        let mut ran = match self.check_transaction(&statement.kind) {
+            Ok(()) => self.run_limited(portal, formats, rows_max, &limits, out, sink).await,
+            Err(refusal) => Err(refusal),
+        };
+        if ran.is_ok()
+            && let Err(refusal) = limits.flush(out, sink).await
+        {
+            ran = Err(refusal);
+        }
+        drop(limits);
+        if ran.is_err() {
+            // What ran ends now, not when the portal is closed.
+            portal.state = State::Done(Tag::Plain("ERROR"));
+        }
+        self.ended(ran, &statement)
+    }
+
+    async fn run_limited(
+        &mut self,
+        portal: &mut Portal,
+        formats: &ResultFormats,
+        rows_max: Option<u32>,
+        limits: &Limits,
+        out: &mut Vec<u8>,
+        sink: &mut impl Sink,
+    ) -> Result<Ran, Refusal> {
+        let prepared = Arc::clone(&portal.prepared);
+        let statement = &prepared.statement;
+        if let Kind::Fetch { name, rows } = &statement.kind {
+            return self.fetch(name, *rows, formats, limits, out, sink).await;
+        }
+        if let State::Ready = portal.state {
+            match &statement.kind {
+                Kind::Empty => return Ok(Ran::Empty),
+                Kind::Prepare { name, types, of } => {
+                    let inner = limits.limited(self.prepared(of, types)).await?;
+                    self.keep_statement(name, inner)?;
+                    return Ok(Ran::Complete("PREPARE".to_owned()));
+                }
+                Kind::Declare { name, hold, of } => {
+                    if !hold && self.transaction == TransactionStatus::Idle {
+                        let what = "DECLARE CURSOR can only be used in transaction blocks";
+                        return Err(Refusal::new(more::NO_TRANSACTION, what));
+                    }
+                    let inner = limits.limited(self.prepared(of, &[])).await?;
+                    self.open_cursor(name, *hold, inner)?;
+                    return Ok(Ran::Complete("DECLARE CURSOR".to_owned()));
+                }
+                _ => {}
+            }
+            match limits.limited(self.start(&prepared, &portal.parameters)).await? {
+                Some(rows) => portal.state = State::Rows(Box::new(rows)),
+                None => {
+                    let tag = self.command(statement)?;
+                    portal.state = State::Done(Tag::Plain(tag));
+                    return Ok(Ran::Complete(tag.to_owned()));
+                }
+            }
+        }
+        let rows = match &mut portal.state {
+            State::Rows(rows) => rows,
+            State::Done(Tag::Counted(verb)) => return Ok(Ran::Complete(format!("{verb} 0"))),
+            _ => return Err(Refusal::new(code::NOT_NOW, "the portal cannot be run again")),
+        };
+        let zone = self.shared.settings.lock().zone();
+        let tag = match (&statement.kind, &prepared.columns) {
+            (Kind::CopyOut { options, .. }, _) => {
+                let copy = CopyOut::new(options.clone());
+                let schema = rows.schema();
+                let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+                copy_frame(out, &copy, options.format, names.into_iter());
+                let how = Encoding {
+                    zone,
+                    to: To::Copy(copy.clone(), options.format),
+                };
+                rows.send(&how, None, &statement.text, limits, out, sink).await?;
+                copy_end(out, &copy);
+                rows.tag(0)
+            }
+            (_, None) => {
+                let count = rows.count(&statement.text, limits).await?;
+                rows.tag(count)
+            }
+            (_, Some(_)) => {
+                let to = To::DataRows(formats);
+                let how = Encoding { zone, to };
+                if !rows.send(&how, rows_max, &statement.text, limits, out, sink).await? {
+                    return Ok(Ran::Suspended);
+                }
+                rows.tag(0)
+            }
+        };
+        portal.state = State::Done(rows.tag);
+        Ok(Ran::Complete(tag))
+    }
+
+    /// Starts what returns rows; `None`: it is a command.
+    async fn start(&self, prepared: &Prepared, parameters: &[ScalarValue]) -> Result<Option<Rows>, Refusal> {
+        let statement = &prepared.statement;
+        let rows = match &statement.kind {
+            Kind::Planned(sql) => {
+                let plan = self.plan_again(prepared, sql).await?;
+                let tag = tag_of(&plan, sql);
+                Rows::new(self.source(plan, parameters, &statement.text).await?, tag)
+            }
+            Kind::CopyOut { query, .. } => {
+                let plan = self.plan_again(prepared, query).await?;
+                Rows::new(self.source(plan, &[], "").await?, Tag::Counted("COPY"))
+            }
+            Kind::Explain { analyze, of } => {
+                let Kind::Planned(sql) = &of.kind else {
+                    return Err(Refusal::new(code::NOT_SUPPORTED, "EXPLAIN is for queries only"));
+                };
+                let plan = bound(self.plan_again(prepared, sql).await?, parameters)?;
+                let text = match analyze {
+                    true => self.explain_analyze(plan).await?,
+                    false => self.explain(&plan).await?,
+                };
+                Rows::new(Source::Made(Some(lines(&text)?)), Tag::Plain("EXPLAIN"))
+            }
+            Kind::Show(_) | Kind::ShowAll | Kind::ShowQueue => {
+                let batch = self.made(&statement.kind)?;
+                Rows::new(Source::Made(Some(batch)), Tag::Plain("SHOW"))
+            }
+            Kind::Execute { name, arguments } => {
+                let inner = Arc::clone(self.named(name)?);
+                let Kind::Planned(sql) = &inner.statement.kind else {
+                    return Err(Refusal::new(code::NOT_SUPPORTED, "EXECUTE is for queries only"));
+                };
+                let parameters = self.arguments(name, &inner.parameters, arguments.as_deref()).await?;
+                let plan = self.plan_again(&inner, sql).await?;
+                let tag = tag_of(&plan, sql);
+                Rows::new(self.source(plan, &parameters, "").await?, tag)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(rows))
+    }
+
+    /// The arguments of an EXECUTE, which are expressions without columns.
+    async fn arguments(&self, name: &str, types: &[Type], given: Option<&Statement>) -> Result<Vec<ScalarValue>, Refusal> {
+        let count = |given: usize| {
+            let what = format!("wrong number of parameters for prepared statement \"{name}\"");
+            Refusal::new(code::SYNTAX_ERROR, what).detail(format!("Expected {} parameters but got {given}.", types.len()))
+        };
+        let Some(statement) = given else {
+            return if types.is_empty() { Ok(Vec::new()) } else { Err(count(0)) };
+        };
+        let failed = |error| error::refusal(&error, "");
+        let Planned { plan, .. } = self.plan(statement, &[], "").await?;
+        let frame = self.context.execute_logical_plan(plan).await.map_err(failed)?;
+        let batches = frame.collect().await.map_err(failed)?;
+        let batch = batches.iter().find(|batch| batch.num_rows() == 1).ok_or_else(|| count(0))?;
+        if batch.num_columns() != types.len() {
+            return Err(count(batch.num_columns()));
+        }
+        let scalars = batch.columns().iter().zip(types).map(|(column, of)| {
+            let wanted = parameters::scalar(*of, None)?.data_type();
+            let value = ScalarValue::try_from_array(column, 0).map_err(failed)?;
+            value.cast_to(&wanted).map_err(failed)
+        });
+        scalars.collect()
+    }
+
+    /// The plan that was made when it was prepared, or a new one that returns the same columns.
+    async fn plan_again(&self, prepared: &Prepared, sql: &Statement) -> Result<LogicalPlan, Refusal> {
+        if let Some(plan) = prepared.plan.lock().take() {
+            return Ok(plan);
+        }
+        let types: Vec<u32> = prepared.parameters.iter().map(|of| of.oid()).collect();
+        let Planned { plan, .. } = self.plan(sql, &types, &prepared.statement.text).await?;
+        if matches!(prepared.statement.kind, Kind::Planned(_))
+            && let Some(columns) = &prepared.columns
+            && *columns != columns_of(plan.schema().as_arrow())
+        {
+            return Err(Refusal::new(code::NOT_SUPPORTED, "cached plan must not change result type"));
+        }
+        Ok(plan)
+    }
+
+    /// Starts a plan: a query at the coordinator, anything else in the session.
+    async fn source(&self, plan: LogicalPlan, parameters: &[ScalarValue], text: &str) -> Result<Source, Refusal> {
+        let plan = bound(plan, parameters)?;
+        if let Some(coordinator) = self.engine.coordinator.as_ref().filter(|_| is_query(&plan)) {
+            let submitted = coordinator.submit_plan(&self.context, plan).await;
+            return submitted.map(Source::Coordinated).map_err(|error| error::of_engine(&error, text));
+        }
+        let failed = |error| Refusal {
+            position: None,
+            ..error::refusal(&error, text)
+        };
+        let frame = self.context.execute_logical_plan(plan).await.map_err(failed)?;
+        frame.execute_stream().await.map(Source::Session).map_err(failed)
+    }
+
+    /// Rows of a cursor.
+    async fn fetch(
+        &mut self,
+        name: &str,
+        rows_max: Option<u32>,
+        formats: &ResultFormats,
+        limits: &Limits,
+        out: &mut Vec<u8>,
+        sink: &mut impl Sink,
+    ) -> Result<Ran, Refusal> {
+        let (mut portal, hold) = self.cursors.remove(name).ok_or_else(|| no_cursor(name))?;
+        if let State::Ready = portal.state {
+            let prepared = Arc::clone(&portal.prepared);
+            let started = limits.limited(self.start(&prepared, &[])).await?;
+            portal.state = started.map_or(State::Done(Tag::Counted("FETCH")), |rows| State::Rows(Box::new(rows)));
+        }
+        let mut fetched = 0;
+        if let State::Rows(rows) = &mut portal.state {
+            let zone = self.shared.settings.lock().zone();
+            let to = To::DataRows(formats);
+            let before = rows.sent();
+            let ended = rows.send(&Encoding { zone, to }, rows_max, &portal.prepared.statement.text, limits, out, sink).await?;
+            fetched = rows.sent() - before;
+            if ended {
+                portal.state = State::Done(Tag::Counted("FETCH"));
+            }
+        }
+        self.cursors.insert(name.to_owned(), (portal, hold));
+        Ok(Ran::Complete(format!("FETCH {fetched}")))
+    }
+
+    async fn explain(&self, plan: &LogicalPlan) -> Result<String, Refusal> {
+        if let Some(coordinator) = &self.engine.coordinator {
+            let text = coordinator.explain_plan(&self.context, plan).await;
+            return text.map_err(|error| error::of_engine(&error, ""));
+        }
+        let physical = self.context.state().create_physical_plan(plan).await;
+        let physical = physical.map_err(|error| error::refusal(&error, ""))?;
+        Ok(displayable(physical.as_ref()).indent(false).to_string())
+    }
+
+    /// Runs the query, throws its rows away, and says what came of it.
+    async fn explain_analyze(&self, plan: LogicalPlan) -> Result<String, Refusal> {
+        let Some(coordinator) = &self.engine.coordinator else {
+            let failed = |error| error::refusal(&error, "");
+            let physical = self.context.state().create_physical_plan(&plan).await.map_err(failed)?;
+            collect(Arc::clone(&physical), self.context.task_ctx()).await.map_err(failed)?;
+            let shown = DisplayableExecutionPlan::with_metrics(physical.as_ref());
+            return Ok(shown.indent(false).to_string());
+        };
+        let failed = |error| error::of_engine(&error, "");
+        let text = coordinator.explain_plan(&self.context, &plan).await.map_err(failed)?;
+        let mut submitted = coordinator.submit_plan(&self.context, plan).await.map_err(failed)?;
+        while let Some(batch) = submitted.next().await {
+            batch.map_err(failed)?;
+        }
+        let Some(report) = submitted.report() else {
+            return Ok(text);
+        };
+        let cpus: Vec<String> = report.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
+        let cpus = if cpus.is_empty() { "shared".to_owned() } else { cpus.join(",") };
+        let milliseconds = |ns: u64| ns as f64 / 1e6;
+        let mut said = format!(
+            "rows: {}\nwaited: {:.3} ms\nran: {:.3} ms\ncpus: {cpus}\n",
+            report.rows,
+            milliseconds(report.waited_ns),
+            milliseconds(report.ran_ns)
+        );
+        if let Some(why) = report.why {
+            said.push_str(&format!("started because: {why:?}\n"));
+        }
+        Ok(said + &text)
     }
 
     /// Runs the text of a simple query and writes everything but errors, effects and ReadyForQuery.
@@ -141,39 +543,171 @@ impl ClientSession {
     /// # Errors
     /// That of the statement that fails; those before it have run.
     pub async fn simple(&mut self, sql: &str, sink: &mut impl Sink) -> Result<(), Refusal> {
-        _ = (sql, sink);
-        Err(Refusal::new(code::NOT_SUPPORTED, "not yet"))
+        // A cancel between two statements counts, too.
+        let _running = self.cancel.begin();
+        let mut out = Vec::new();
+        let statements = match self.split(sql) {
+            Ok(statements) => statements,
+            Err(refusal) => {
+                self.fail_transaction();
+                return Err(refusal);
+            }
+        };
+        if statements.is_empty() {
+            build::bare(&mut out, backend::EMPTY_QUERY);
+        }
+        let formats = ResultFormats::default();
+        for statement in statements {
+            let prepared = self.prepare(statement, &[]).await?;
+            if !prepared.parameters.is_empty() && !matches!(prepared.statement.kind, Kind::Prepare { .. }) {
+                self.fail_transaction();
+                return Err(Refusal::new("42P02", "there is no parameter $1").hint("A simple query has no parameters."));
+            }
+            if let Some(columns) = &prepared.columns {
+                build::row_description_of(&mut out, columns, &formats);
+            }
+            let mut portal = self.bind(&prepared, std::iter::empty())?;
+            match self.run_into(&mut portal, &formats, None, &mut out, sink).await? {
+                Ran::Complete(tag) => build::command_complete(&mut out, &tag),
+                Ran::Empty | Ran::Suspended => build::bare(&mut out, backend::EMPTY_QUERY),
+            }
+        }
+        let gone = |_| Refusal::new(code::CONNECTION_FAILURE, "the client has gone");
+        if out.is_empty() { Ok(()) } else { sink.chunk(out).await.map_err(gone) }
     }
 
     /// The transaction, for `Session::set_transaction`.
     pub fn transaction(&self) -> TransactionStatus {
-        TransactionStatus::Idle
+        self.transaction
     }
 
     /// Something outside failed (a portal that is not there, a message that is none): an open transaction has failed.
-    pub fn fail_transaction(&mut self) {}
+    pub fn fail_transaction(&mut self) {
+        if self.transaction == TransactionStatus::Open {
+            self.transaction = TransactionStatus::Failed;
+        }
+    }
 
-    /// Ends the transaction of a pipeline.
+    /// Ends the transaction of a pipeline. Statements only read, each its own moment: there is nothing to commit.
     ///
     /// # Errors
     /// None that is known.
     pub async fn end_pipeline(&mut self, commit: bool) -> Result<(), Refusal> {
         _ = commit;
+        if self.transaction == TransactionStatus::Idle {
+            self.cursors.retain(|_, (_, hold)| *hold);
+        }
         Ok(())
     }
 
     /// What there is to tell since the last call.
     pub fn take_effects(&mut self) -> Vec<Effect> {
-        Vec::new()
+        let mut effects = std::mem::take(&mut self.effects);
+        let reported = self.shared.settings.lock().reported();
+        for (name, value) in reported {
+            if self.told.insert(name.clone(), value.clone()).as_ref() != Some(&value) {
+                effects.push(Effect::Changed(name, value));
+            }
+        }
+        effects
     }
 
     /// Settings that clients are told when they begin (ParameterStatus).
     pub fn reported(&self) -> Vec<(String, String)> {
-        Vec::new()
+        self.shared.settings.lock().reported()
     }
 
     /// What cancels the statement that runs.
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel.clone()
+    }
+
+    /// A statement begins, with what was set before it.
+    fn begin(&mut self, statement: &Parsed) -> Limits {
+        self.apply_settings();
+        self.shared.begins(&statement.text);
+        let timeout = self.shared.settings.lock().statement_timeout();
+        Limits::new(self.cancel.begin(), timeout)
+    }
+
+    fn ended<T>(&mut self, ended: Result<T, Refusal>, statement: &Parsed) -> Result<T, Refusal> {
+        if ended.is_err() {
+            self.fail_transaction();
+        }
+        self.shared.ended(match self.transaction {
+            TransactionStatus::Idle => "idle",
+            TransactionStatus::Open => "idle in transaction",
+            TransactionStatus::Failed => "idle in transaction (aborted)",
+        });
+        ended.map_err(|refusal| statement.placed(refusal))
+    }
+
+    /// After an error only the end of a transaction is taken.
+    fn check_transaction(&self, kind: &Kind) -> Result<(), Refusal> {
+        let ends = matches!(kind, Kind::Commit | Kind::Rollback | Kind::RollbackTo(_) | Kind::Empty);
+        if self.transaction != TransactionStatus::Failed || ends {
+            return Ok(());
+        }
+        let what = "current transaction is aborted, commands ignored until end of transaction block";
+        Err(Refusal::new(code::IN_FAILED_TRANSACTION, what))
+    }
+
+    /// Tells DataFusion of the settings that it has, too.
+    fn apply_settings(&mut self) {
+        let (version, zone) = {
+            let settings = self.shared.settings.lock();
+            (settings.version, settings.zone_name())
+        };
+        if version == self.applied {
+            return;
+        }
+        self.applied = version;
+        let path = self.shared.search_path();
+        let state = self.context.state_ref();
+        let mut state = state.write();
+        let options = state.config_mut().options_mut();
+        options.execution.time_zone = Some(zone);
+        options.catalog.default_schema = path.into_iter().next().unwrap_or_else(|| "public".to_owned());
+    }
+}
+
+/// Puts values in the place of parameters.
+fn bound(plan: LogicalPlan, parameters: &[ScalarValue]) -> Result<LogicalPlan, Refusal> {
+    if parameters.is_empty() {
+        return Ok(plan);
+    }
+    let values = ParamValues::from(parameters.to_vec());
+    plan.replace_params_with_values(&values).map_err(|error| error::refusal(&error, ""))
+}
+
+/// Whether the coordinator can run it.
+fn is_query(plan: &LogicalPlan) -> bool {
+    !matches!(
+        plan,
+        LogicalPlan::Ddl(_)
+            | LogicalPlan::Dml(_)
+            | LogicalPlan::Copy(_)
+            | LogicalPlan::Statement(_)
+            | LogicalPlan::Explain(_)
+            | LogicalPlan::Analyze(_)
+            | LogicalPlan::DescribeTable(_)
+    )
+}
+
+fn returns_rows(plan: &LogicalPlan) -> bool {
+    !matches!(
+        plan,
+        LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_)
+    )
+}
+
+fn tag_of(plan: &LogicalPlan, sql: &Statement) -> Tag {
+    match plan {
+        LogicalPlan::Ddl(DdlStatement::CreateExternalTable(_)) => Tag::Plain("CREATE TABLE"),
+        LogicalPlan::Ddl(_) => Tag::Plain("DROP TABLE"),
+        LogicalPlan::Copy(_) => Tag::Copied,
+        LogicalPlan::Statement(_) if matches!(sql, Statement::Reset(_)) => Tag::Plain("RESET"),
+        LogicalPlan::Statement(_) => Tag::Plain("SET"),
+        _ => Tag::Counted("SELECT"),
     }
 }

@@ -1,12 +1,18 @@
 //! [`Engine`]: what all sessions of a server share.
 
 use super::client::{ClientSession, Identity};
-use crate::catalog::{ActivityFact, RoleFact};
-use crate::data::{DataConfig, DataError, FileRights};
-use corun_datafusion::{CoordinatorOptions, EngineError, EngineOptions};
+use super::settings::Settings;
+use super::shared::Shared;
+use crate::catalog::{self, ActivityFact, RoleFact, SessionFacts};
+use crate::data::{Data, DataConfig, DataError, FileRights};
+use corun_datafusion::{Coordinator, CoordinatorOptions, EngineError, EngineOptions};
 use corun_wire::error::{Refusal, code};
-use std::sync::Arc;
+use datafusion::prelude::SessionContext;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+use tokio::runtime::{Handle, Runtime};
 
 /// What users may do. Called while statements are planned: quick, and never waiting.
 pub trait Rights: std::fmt::Debug + Send + Sync {
@@ -76,12 +82,45 @@ pub enum ServerError {
     Threads(#[from] std::io::Error),
 }
 
-/// What all sessions share: data, the coordinator, the runtime, limits. Clones are the same.
+/// What all sessions share: data, the coordinator, the runtime, limits. Clones are the same; with the last one and the last session the
+/// threads end.
 #[derive(Clone)]
 pub struct Engine(Arc<Inner>);
 
 pub(super) struct Inner {
-    runtime: tokio::runtime::Runtime,
+    pub(super) data: Data,
+    base: SessionContext,
+    pub(super) coordinator: Option<Coordinator>,
+    pub(super) rights: Arc<dyn Rights>,
+    statement_timeout: Option<Duration>,
+    runtime: Option<Runtime>,
+    sessions: Mutex<BTreeMap<u32, Weak<Shared>>>,
+}
+
+impl Inner {
+    pub(super) fn activity(&self) -> Vec<ActivityFact> {
+        let sessions: Vec<_> = self.sessions.lock().values().filter_map(Weak::upgrade).collect();
+        sessions.iter().map(|session| session.activity()).collect()
+    }
+
+    /// Schemas of a catalog.
+    pub(super) fn schemas(&self, database: &str) -> Vec<String> {
+        self.base.catalog(database).map(|catalog| catalog.schema_names()).unwrap_or_default()
+    }
+
+    /// A session has ended.
+    pub(super) fn left(&self, pid: u32) {
+        self.sessions.lock().remove(&pid);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // The last session may end on one of these very threads.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Engine {
@@ -90,14 +129,41 @@ impl Engine {
     /// # Errors
     /// Data that cannot be opened, options that are not taken, threads that cannot be started.
     pub fn start(config: EngineConfig) -> Result<Engine, ServerError> {
-        _ = config;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        Ok(Engine(Arc::new(Inner { runtime })))
+        let mut options = config.engine;
+        // Clients are told where in their text something is wrong.
+        for (name, value) in [("collect_spans", "true"), ("dialect", "PostgreSQL")] {
+            options.settings.push((format!("datafusion.sql_parser.{name}"), value.to_owned()));
+        }
+        let data = Data::open(config.data)?;
+        let engine = corun_datafusion::Engine::new(&options)?;
+        let coordinator = config.coordinator.map(|options| Coordinator::new(&engine, options)).transpose()?;
+        let base = engine.session_context();
+        data.install(&base).map_err(EngineError::from)?;
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        if config.threads > 0 {
+            runtime.worker_threads(config.threads);
+        }
+        let runtime = runtime.thread_name("corun-session").enable_all().build()?;
+        Ok(Engine(Arc::new(Inner {
+            data,
+            base,
+            coordinator,
+            rights: config.rights,
+            statement_timeout: config.statement_timeout,
+            runtime: Some(runtime),
+            sessions: Mutex::default(),
+        })))
     }
 
     /// Where the futures of sessions are polled.
-    pub fn runtime(&self) -> tokio::runtime::Handle {
-        self.0.runtime.handle().clone()
+    ///
+    /// # Panics
+    /// Never: the runtime is there as long as the engine.
+    pub fn runtime(&self) -> Handle {
+        match &self.0.runtime {
+            Some(runtime) => runtime.handle().clone(),
+            None => unreachable!("the runtime is taken when the engine is dropped"),
+        }
     }
 
     /// A session of a client that has logged in.
@@ -105,12 +171,52 @@ impl Engine {
     /// # Errors
     /// No such database; an option of the startup packet that is not taken.
     pub fn session(&self, who: Identity) -> Result<ClientSession, Refusal> {
-        _ = who;
-        Err(Refusal::new(code::NOT_SUPPORTED, "not yet"))
+        let database = self.database(&who)?;
+        let superuser = if self.0.rights.is_superuser(&who.user) { "on" } else { "off" };
+        let timeout = self.0.statement_timeout.map(|timeout| timeout.as_millis().to_string());
+        let timeout = timeout.iter().map(|timeout| ("statement_timeout", timeout.as_str()));
+        let given = who.options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let given = given.filter(|(name, _)| !IDENTITY.contains(name));
+        let fixed = [("is_superuser", superuser), ("session_authorization", who.user.as_str())];
+        let settings = Settings::new(&fixed, timeout.chain(given))?;
+        let context = SessionContext::new_with_state(self.0.base.state());
+        let failed = |error| super::error::refusal(&error, "");
+        self.0.data.install(&context).map_err(failed)?;
+        context.state_ref().write().config_mut().options_mut().catalog.default_catalog.clone_from(&database);
+        let pid = who.pid;
+        let shared = Arc::new(Shared::new(who, database, settings, Arc::downgrade(&self.0)));
+        let facts: Arc<dyn SessionFacts> = Arc::clone(&shared) as _;
+        catalog::install(&context, facts).map_err(failed)?;
+        self.0.sessions.lock().insert(pid, Arc::downgrade(&shared));
+        Ok(ClientSession::new(Arc::clone(&self.0), context, shared))
+    }
+
+    /// The catalog that a client is connected to.
+    fn database(&self, who: &Identity) -> Result<String, Refusal> {
+        let mut catalogs = self.0.data.catalogs();
+        let wanted = match who.database.as_str() {
+            "" => who.user.as_str(),
+            given => given,
+        };
+        if catalogs.any(|name| name == wanted) {
+            return Ok(wanted.to_owned());
+        }
+        match self.0.data.catalogs().next() {
+            // Clients that say nothing ask for a database of their own name.
+            Some(first) if who.database.is_empty() || who.database == who.user => Ok(first.to_owned()),
+            _ => {
+                let known: Vec<&str> = self.0.data.catalogs().collect();
+                let refusal = Refusal::new(code::INVALID_CATALOG, format!("database \"{wanted}\" does not exist"));
+                Err(refusal.hint(format!("Databases here: {}.", known.join(", "))))
+            }
+        }
     }
 
     /// All sessions, as `pg_stat_activity` shows them.
     pub fn activity(&self) -> Vec<ActivityFact> {
-        Vec::new()
+        self.0.activity()
     }
 }
+
+/// What a startup packet says that is no setting.
+const IDENTITY: &[&str] = &["user", "database", "replication", "options"];

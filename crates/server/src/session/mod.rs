@@ -13,8 +13,20 @@
 
 mod cancel;
 mod client;
+mod commands;
 mod engine;
+mod error;
+mod parameters;
+mod plan;
+mod portal;
+mod settings;
+mod shared;
+mod statement;
+mod values;
+mod zone;
 
 pub use cancel::CancelHandle;
-pub use client::{ClientSession, Effect, Gone, Identity, Parsed, Portal, Prepared, Ran, Sink};
+pub use client::{ClientSession, Effect, Identity, Prepared};
 pub use engine::{Engine, EngineConfig, FullRights, Rights, ServerError};
+pub use portal::{Gone, Portal, Ran, Sink};
+pub use statement::Parsed;

@@ -1,0 +1,309 @@
+//! What is no query: settings, transactions, cursors, statements with names, and results that the session makes itself.
+
+use super::client::{ClientSession, Effect, Prepared};
+use super::error::more;
+use super::plan::read_only;
+use super::portal::{Portal, State};
+use super::statement::{Kind, Parsed};
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use corun_datafusion::{Coordinator, State as Queue};
+use corun_wire::TransactionStatus;
+use corun_wire::error::{Refusal, code};
+use std::sync::Arc;
+
+/// Cursors and prepared statements of SQL that a session may have, each.
+const NAMED_MAX: usize = 1000;
+
+fn texts(names: &[&str]) -> SchemaRef {
+    let fields = names.iter().map(|name| Field::new(*name, DataType::Utf8, true));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// Columns of results that the session makes itself.
+pub(super) fn schema_of(kind: &Kind, name: Option<&str>) -> Option<SchemaRef> {
+    match kind {
+        Kind::Explain { .. } => Some(texts(&["QUERY PLAN"])),
+        Kind::Show(asked) => Some(texts(&[name.unwrap_or(asked)])),
+        Kind::ShowAll => Some(texts(&["name", "setting", "description"])),
+        Kind::ShowQueue => Some(texts(&["query", "state", "class", "milliseconds", "cpus", "why"])),
+        _ => None,
+    }
+}
+
+fn rows(schema: SchemaRef, rows: &[Vec<String>]) -> Result<RecordBatch, Refusal> {
+    let columns = (0..schema.fields().len()).map(|at| {
+        let cells = rows.iter().map(|row| row.get(at).map(String::as_str).filter(|text| !text.is_empty() || at == 0));
+        Arc::new(cells.collect::<StringArray>()) as ArrayRef
+    });
+    RecordBatch::try_new(schema, columns.collect()).map_err(|error| Refusal::new(code::INTERNAL_ERROR, error.to_string()))
+}
+
+/// Lines of a text as rows of `QUERY PLAN`.
+pub(super) fn lines(text: &str) -> Result<RecordBatch, Refusal> {
+    let lines: Vec<Vec<String>> = text.lines().map(|line| vec![line.to_owned()]).collect();
+    rows(texts(&["QUERY PLAN"]), &lines)
+}
+
+impl ClientSession {
+    /// Name and value of a setting, as `SHOW` has them.
+    pub(super) fn setting(&self, name: &str) -> Result<(String, String), Refusal> {
+        if name.starts_with("datafusion.") || name.starts_with("corun.") {
+            let config = self.context.copied_config();
+            let options = config.options();
+            let extension = options.extensions.iter().flat_map(|(prefix, of)| {
+                let entries = of.entries().into_iter();
+                entries.map(move |entry| (format!("{prefix}.{}", entry.key), entry.value))
+            });
+            let own = options.entries().into_iter().map(|entry| (entry.key, entry.value));
+            let found = own.chain(extension).find(|(key, _)| key == name);
+            let unknown = || Refusal::new(code::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""));
+            return found.map(|(key, value)| (key, value.unwrap_or_default())).ok_or_else(unknown);
+        }
+        let settings = self.shared.settings.lock();
+        settings.get(name).map(|(name, value)| (name.to_owned(), value.to_owned()))
+    }
+
+    /// The rows of a result that the session makes itself.
+    pub(super) fn made(&self, kind: &Kind) -> Result<RecordBatch, Refusal> {
+        match kind {
+            Kind::Show(name) => {
+                let (name, value) = self.setting(name)?;
+                let column: ArrayRef = Arc::new(StringArray::from(vec![value]));
+                let batch = RecordBatch::try_new(texts(&[&name]), vec![column]);
+                batch.map_err(|error| Refusal::new(code::INTERNAL_ERROR, error.to_string()))
+            }
+            Kind::ShowAll => {
+                let facts = self.shared.settings.lock().facts();
+                let all: Vec<Vec<String>> = facts.into_iter().map(|fact| vec![fact.name, fact.value, fact.description]).collect();
+                rows(texts(&["name", "setting", "description"]), &all)
+            }
+            _ => {
+                let schema = schema_of(&Kind::ShowQueue, None).unwrap_or_else(|| texts(&[]));
+                let state = self.engine.coordinator.as_ref().map(Coordinator::state);
+                rows(schema, &state.map(queue).unwrap_or_default())
+            }
+        }
+    }
+
+    /// Carries out what has neither rows nor plan; returns its tag.
+    pub(super) fn command(&mut self, statement: &Parsed) -> Result<&'static str, Refusal> {
+        match &statement.kind {
+            Kind::Set {
+                name,
+                value,
+                local,
+                tag,
+            } => self.set(name, value.as_deref(), *local).map(|()| *tag),
+            Kind::ResetAll => {
+                self.shared.settings.lock().reset_all();
+                Ok("RESET")
+            }
+            Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Savepoint(_) | Kind::Release(_) | Kind::RollbackTo(_) => {
+                self.change_transaction(&statement.kind)
+            }
+            Kind::Discard(what) => self.discard(what),
+            Kind::Deallocate(None) => {
+                self.statements.clear();
+                self.effects.push(Effect::DeallocateAll);
+                Ok("DEALLOCATE ALL")
+            }
+            Kind::Deallocate(Some(name)) => {
+                if self.statements.remove(name).is_none() {
+                    self.effects.push(Effect::Deallocate(name.clone()));
+                }
+                Ok("DEALLOCATE")
+            }
+            Kind::Close(None) => {
+                self.cursors.clear();
+                Ok("CLOSE CURSOR ALL")
+            }
+            Kind::Close(Some(name)) => match self.cursors.remove(name) {
+                Some(_) => Ok("CLOSE CURSOR"),
+                None => Err(no_cursor(name)),
+            },
+            Kind::Nothing(tag) => Ok(tag),
+            Kind::Write(what) => Err(read_only(what)),
+            Kind::Unsupported(what) => Err(Refusal::new(code::NOT_SUPPORTED, format!("{what} is not supported"))),
+            _ => Err(Refusal::new(code::INTERNAL_ERROR, "this statement has no such way")),
+        }
+    }
+
+    fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<(), Refusal> {
+        if local && self.transaction == TransactionStatus::Idle {
+            let what = "SET LOCAL can only be used in transaction blocks";
+            self.effects.push(Effect::Warning(Refusal::new(more::NO_TRANSACTION, what)));
+            // It is checked, and gone with the statement.
+            let mut tried = self.shared.settings.lock().clone();
+            return tried.set(name, value, true);
+        }
+        if name == "session_authorization" && value.is_none_or(|value| value == self.shared.who.user) {
+            return Ok(());
+        }
+        self.shared.settings.lock().set(name, value, local)
+    }
+
+    fn change_transaction(&mut self, kind: &Kind) -> Result<&'static str, Refusal> {
+        let open = self.transaction != TransactionStatus::Idle;
+        let warn = |code, what: &str| Effect::Warning(Refusal::new(code, what));
+        match kind {
+            Kind::Begin => {
+                if open {
+                    self.effects.push(warn(more::ACTIVE_TRANSACTION, "there is already a transaction in progress"));
+                } else {
+                    self.begin_transaction();
+                    self.transaction = TransactionStatus::Open;
+                }
+                Ok("BEGIN")
+            }
+            Kind::Commit | Kind::Rollback => {
+                if !open {
+                    self.effects.push(warn(more::NO_TRANSACTION, "there is no transaction in progress"));
+                }
+                let commit = *kind_name(kind) == *"COMMIT" && self.transaction != TransactionStatus::Failed;
+                self.end_transaction(commit || !open);
+                Ok(if commit { "COMMIT" } else { "ROLLBACK" })
+            }
+            Kind::Savepoint(name) | Kind::Release(name) | Kind::RollbackTo(name) => {
+                if !open {
+                    let what = format!("{} can only be used in transaction blocks", kind_name(kind));
+                    return Err(Refusal::new(more::NO_TRANSACTION, what));
+                }
+                if matches!(kind, Kind::Savepoint(_)) {
+                    if self.savepoints.len() >= NAMED_MAX {
+                        return Err(Refusal::new(code::PROGRAM_LIMIT, format!("a transaction has {NAMED_MAX} savepoints at most")));
+                    }
+                    self.savepoints.push(name.clone());
+                    return Ok("SAVEPOINT");
+                }
+                let at = self.savepoints.iter().rposition(|known| known == name);
+                let at = at.ok_or_else(|| Refusal::new("3B001", format!("savepoint \"{name}\" does not exist")))?;
+                if matches!(kind, Kind::Release(_)) {
+                    self.savepoints.truncate(at);
+                    return Ok("RELEASE");
+                }
+                self.savepoints.truncate(at + 1);
+                self.transaction = TransactionStatus::Open;
+                Ok("ROLLBACK")
+            }
+            _ => Ok("BEGIN"),
+        }
+    }
+
+    pub(super) fn begin_transaction(&mut self) {
+        self.shared.settings.lock().begin();
+        self.config_before = Some(self.context.copied_config());
+    }
+
+    pub(super) fn end_transaction(&mut self, commit: bool) {
+        self.shared.settings.lock().end(commit);
+        let before = self.config_before.take();
+        if let Some(before) = before.filter(|_| !commit) {
+            *self.context.state_ref().write().config_mut() = before;
+            // What PostgreSQL's settings say is put in again.
+            self.applied = 0;
+        }
+        self.savepoints.clear();
+        self.cursors.retain(|_, (_, hold)| *hold && commit);
+        self.transaction = TransactionStatus::Idle;
+    }
+
+    fn discard(&mut self, what: &str) -> Result<&'static str, Refusal> {
+        match what {
+            "ALL" => {
+                if self.transaction != TransactionStatus::Idle {
+                    let what = "DISCARD ALL cannot run inside a transaction block";
+                    return Err(Refusal::new(more::ACTIVE_TRANSACTION, what));
+                }
+                self.shared.settings.lock().reset_all();
+                self.statements.clear();
+                self.cursors.clear();
+                self.effects.push(Effect::DeallocateAll);
+                Ok("DISCARD ALL")
+            }
+            "PLANS" => Ok("DISCARD PLANS"),
+            "SEQUENCES" => Ok("DISCARD SEQUENCES"),
+            "TEMP" | "TEMPORARY" => Ok("DISCARD TEMP"),
+            other => Err(Refusal::new(code::SYNTAX_ERROR, format!("syntax error at or near \"{other}\""))),
+        }
+    }
+
+    /// Keeps a statement under a name.
+    pub(super) fn keep_statement(&mut self, name: &str, prepared: Arc<Prepared>) -> Result<(), Refusal> {
+        if self.statements.contains_key(name) {
+            let what = format!("prepared statement \"{name}\" already exists");
+            return Err(Refusal::new(code::DUPLICATE_STATEMENT, what));
+        }
+        if self.statements.len() >= NAMED_MAX {
+            let what = format!("a session has {NAMED_MAX} prepared statements of SQL at most");
+            return Err(Refusal::new(code::PROGRAM_LIMIT, what).hint("DEALLOCATE those that are no longer needed."));
+        }
+        self.statements.insert(name.to_owned(), prepared);
+        Ok(())
+    }
+
+    /// Opens a cursor; nothing runs before its first rows are fetched.
+    pub(super) fn open_cursor(&mut self, name: &str, hold: bool, prepared: Arc<Prepared>) -> Result<(), Refusal> {
+        if self.cursors.contains_key(name) {
+            return Err(Refusal::new(code::DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")));
+        }
+        if self.cursors.len() >= NAMED_MAX {
+            return Err(Refusal::new(code::PROGRAM_LIMIT, format!("a session has {NAMED_MAX} cursors at most")));
+        }
+        let portal = Portal {
+            prepared,
+            parameters: Vec::new(),
+            state: State::Ready,
+        };
+        self.cursors.insert(name.to_owned(), (portal, hold));
+        Ok(())
+    }
+}
+
+pub(super) fn no_cursor(name: &str) -> Refusal {
+    Refusal::new(code::UNDEFINED_CURSOR, format!("cursor \"{name}\" does not exist"))
+}
+
+fn kind_name(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Commit => "COMMIT",
+        Kind::Savepoint(_) => "SAVEPOINT",
+        Kind::Release(_) => "RELEASE SAVEPOINT",
+        Kind::RollbackTo(_) => "ROLLBACK TO SAVEPOINT",
+        _ => "ROLLBACK",
+    }
+}
+
+/// The coordinator's queries by state: number, state, class, for how long, CPUs, why.
+fn queue(state: Queue) -> Vec<Vec<String>> {
+    let class = |class| format!("{class:?}").to_lowercase();
+    let milliseconds = |ns: u64| format!("{:.1}", ns as f64 / 1e6);
+    let waiting = state.waiting.iter().map(|query| {
+        vec![
+            query.id.0.to_string(),
+            "waiting".to_owned(),
+            class(query.class),
+            milliseconds(query.waited_ns),
+            String::new(),
+            format!("overtaken {} times", query.overtaken),
+        ]
+    });
+    let running = state.running.iter().map(|query| {
+        let cpus: Vec<String> = query.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
+        vec![
+            query.id.0.to_string(),
+            "running".to_owned(),
+            class(query.class),
+            milliseconds(query.ran_ns),
+            cpus.join(","),
+            query.why.map(|why| format!("{why:?}")).unwrap_or_default(),
+        ]
+    });
+    let lists = [
+        (&state.bypassing, "short"),
+        (&state.unread, "client does not read"),
+        (&state.statements, "no query"),
+    ];
+    let others = lists.into_iter().flat_map(|(ids, state)| ids.iter().map(move |id| vec![id.0.to_string(), state.to_owned()]));
+    waiting.chain(running).chain(others).collect()
+}

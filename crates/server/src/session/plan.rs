@@ -1,0 +1,194 @@
+//! Planning: every statement passes the gate before it is planned and after, names are looked for along the search path, and what is not
+//! there is told with what is near.
+
+use super::client::ClientSession;
+use super::error::{self, more};
+use super::parameters;
+use crate::data::nearest;
+use arrow::datatypes::DataType;
+use corun_wire::error::{Refusal, code};
+use corun_wire::values::Type;
+use datafusion::common::TableReference;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::logical_expr::{LogicalPlan, Statement as PlannedStatement};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{Ident, ObjectNamePart, Statement as Sql, visit_relations_mut};
+use futures::FutureExt;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::panic::AssertUnwindSafe;
+
+/// A statement's plan and the types of its parameters.
+pub(super) struct Planned {
+    pub(super) plan: LogicalPlan,
+    pub(super) parameters: Vec<Type>,
+}
+
+impl ClientSession {
+    /// Plans a statement whose parameters have these types, as far as the client gives them.
+    pub(super) async fn plan(&self, statement: &Statement, given: &[u32], text: &str) -> Result<Planned, Refusal> {
+        let casts = parameters::find(statement)?;
+        if casts.is_empty() && given.is_empty() {
+            let plan = self.plan_typed(statement, None, text).await?;
+            return Ok(Planned {
+                plan,
+                parameters: Vec::new(),
+            });
+        }
+        // Once to find the types out, once with them.
+        let untyped = self.plan_typed(statement, None, text).await;
+        let inferred: HashMap<String, Option<DataType>> = match &untyped {
+            Ok(plan) => plan.get_parameter_types().unwrap_or_default(),
+            // It may be for want of types; with them it is told again.
+            Err(_) => HashMap::new(),
+        };
+        let types = parameters::decide(given, &inferred, &casts)?;
+        let plan = self.plan_typed(statement, Some(&types), text).await?;
+        Ok(Planned {
+            plan,
+            parameters: types,
+        })
+    }
+
+    async fn plan_typed(&self, statement: &Statement, types: Option<&[Type]>, text: &str) -> Result<LogicalPlan, Refusal> {
+        let user = &self.shared.who.user;
+        let files = self.engine.rights.files(user);
+        self.engine.data.gate(statement, files)?;
+        let mut statement = statement.clone();
+        self.resolve(&mut statement).await;
+        if let (Some(types), Statement::Statement(sql)) = (types, &mut statement) {
+            let inner = sql.clone();
+            **sql = Sql::Prepare {
+                name: Ident::new("statement"),
+                data_types: types.iter().copied().map(parameters::sql_type).collect(),
+                statement: inner,
+            };
+        }
+        let state = self.context.state();
+        // Functions of constants are evaluated here, and may panic.
+        let planning = AssertUnwindSafe(state.statement_to_plan(statement)).catch_unwind();
+        let plan = match planning.await {
+            Ok(Ok(plan)) => plan,
+            Ok(Err(error)) => return Err(self.with_near_names(error::refusal(&error, text)).await),
+            Err(_) => return Err(Refusal::new(code::INTERNAL_ERROR, "the planner cannot plan this statement")),
+        };
+        let plan = match plan {
+            LogicalPlan::Statement(PlannedStatement::Prepare(prepare)) => prepare.input.as_ref().clone(),
+            plan => plan,
+        };
+        if let LogicalPlan::Dml(dml) = &plan {
+            return Err(read_only(&dml.op.to_string().to_uppercase()));
+        }
+        let plan = self.engine.data.gate_plan(plan, files)?;
+        self.check_rights(&plan)?;
+        Ok(plan)
+    }
+
+    /// Whether the user may read all tables of a plan.
+    fn check_rights(&self, plan: &LogicalPlan) -> Result<(), Refusal> {
+        let mut denied = None;
+        let user = &self.shared.who.user;
+        let visited = plan.apply_with_subqueries(|node| {
+            if let LogicalPlan::TableScan(scan) = node {
+                let table = scan.table_name.table();
+                let schema = scan.table_name.schema().unwrap_or("public");
+                let system = matches!(schema, "pg_catalog" | "information_schema");
+                if !system && !self.engine.rights.may_read(user, schema, table) {
+                    denied = Some(table.to_owned());
+                    return Ok(TreeNodeRecursion::Stop);
+                }
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+        match (visited, denied) {
+            (Err(error), _) => Err(error::refusal(&error, "")),
+            (_, Some(table)) => {
+                Err(Refusal::new(code::INSUFFICIENT_PRIVILEGE, format!("permission denied for table {table}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives names without a schema the first of the search path that has them, where that is not the session's default.
+    async fn resolve(&self, statement: &mut Statement) {
+        let path = crate::catalog::SessionFacts::search_path(self.shared.as_ref());
+        if path.len() < 2 {
+            return;
+        }
+        let Ok(references) = self.context.state().resolve_table_references(statement) else {
+            return;
+        };
+        let mut moved: HashMap<String, String> = HashMap::new();
+        for reference in references {
+            let TableReference::Bare { table } = reference else {
+                continue;
+            };
+            for (at, schema) in path.iter().enumerate() {
+                if self.has_table(schema, &table) {
+                    if at > 0 {
+                        moved.insert(table.to_string(), schema.clone());
+                    }
+                    break;
+                }
+            }
+        }
+        let Statement::Statement(sql) = statement else {
+            return;
+        };
+        if moved.is_empty() {
+            return;
+        }
+        _ = visit_relations_mut(sql.as_mut(), |name| {
+            if let [ObjectNamePart::Identifier(only)] = name.0.as_slice() {
+                let folded = match only.quote_style {
+                    Some(_) => only.value.clone(),
+                    None => only.value.to_lowercase(),
+                };
+                if let Some(schema) = moved.get(&folded) {
+                    name.0.insert(0, ObjectNamePart::Identifier(Ident::with_quote('"', schema)));
+                }
+            }
+            ControlFlow::<()>::Continue(())
+        });
+    }
+
+    fn has_table(&self, schema: &str, table: &str) -> bool {
+        let catalog = self.context.catalog(&self.shared.database);
+        let schema = catalog.and_then(|catalog| catalog.schema(schema));
+        schema.is_some_and(|schema| schema.table_exist(table))
+    }
+
+    /// The refusal of a table that is not there, with the nearest that is.
+    async fn with_near_names(&self, refusal: Refusal) -> Refusal {
+        if refusal.code != more::UNDEFINED_TABLE || refusal.hint.is_some() {
+            return refusal;
+        }
+        let Some(name) = refusal.message.split('"').nth(1).map(str::to_owned) else {
+            return refusal;
+        };
+        let catalog = self.context.catalog(&self.shared.database);
+        let mut known = Vec::new();
+        for schema in self.engine.schemas(&self.shared.database) {
+            let tables = catalog.as_ref().and_then(|catalog| catalog.schema(&schema));
+            let tables = tables.map(|schema| schema.table_names()).unwrap_or_default();
+            known.extend(tables.into_iter().map(|table| match schema.as_str() {
+                "public" => table,
+                schema => format!("{schema}.{table}"),
+            }));
+        }
+        // A table of that very name in another schema is nearer than one of a similar name.
+        let bare = name.rsplit('.').next().unwrap_or(&name);
+        let elsewhere = known.iter().find(|known| known.rsplit('.').next() == Some(bare));
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        match elsewhere.map(String::as_str).or_else(|| nearest(&name, &known)) {
+            Some(near) => refusal.hint(format!("Perhaps you meant the table \"{near}\".")),
+            None => refusal.hint("\\d in psql, or information_schema.tables, lists the tables."),
+        }
+    }
+}
+
+/// What would write is refused.
+pub(super) fn read_only(what: &str) -> Refusal {
+    Refusal::new(more::READ_ONLY, format!("cannot execute {what} in a read-only transaction"))
+        .hint("This server reads files and stores; to write query results into a file, use COPY ... TO 'file'.")
+}

@@ -1,0 +1,321 @@
+//! [`Portal`]: a statement with its parameters, and its rows as they are sent.
+
+use super::cancel::Running;
+use super::client::Prepared;
+use super::error;
+use super::values::{cells, plain};
+use super::zone::Zone;
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use corun_datafusion::Submitted;
+use corun_wire::error::{Refusal, code};
+use corun_wire::server::ResultFormats;
+use corun_wire::values::{CopyFormat, CopyOut, Format, Row, Value};
+use corun_wire::{backend, build};
+use datafusion::common::ScalarValue;
+use datafusion::execution::SendableRecordBatchStream;
+use futures::StreamExt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Bytes of messages that go to the sink at once; unmeasured.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// The client has gone: nothing more can be sent to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gone;
+
+/// Where rows go.
+pub trait Sink: Send {
+    /// Takes whole messages, about 64 KiB of them, and waits where the client is slow. The future may be dropped while it waits, when the
+    /// statement is cancelled: the bytes are then sent whole or not at all.
+    fn chunk(&mut self, bytes: Vec<u8>) -> impl Future<Output = Result<(), Gone>> + Send;
+}
+
+/// How far a portal was run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ran {
+    /// To its end; the tag of CommandComplete.
+    Complete(String),
+    /// To as many rows as were wanted; there may be more.
+    Suspended,
+    /// The statement's text was empty.
+    Empty,
+}
+
+/// A statement with its parameters, and how far it was run. Dropping it ends what runs.
+pub struct Portal {
+    pub(super) prepared: Arc<Prepared>,
+    pub(super) parameters: Vec<ScalarValue>,
+    pub(super) state: State,
+}
+
+impl std::fmt::Debug for Portal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Portal").field("prepared", &self.prepared).finish_non_exhaustive()
+    }
+}
+
+pub(super) enum State {
+    Ready,
+    Rows(Box<Rows>),
+    /// All was sent, or it failed.
+    Done(Tag),
+}
+
+/// Where batches come from.
+pub(super) enum Source {
+    Coordinated(Submitted),
+    Session(SendableRecordBatchStream),
+    /// What the session made itself.
+    Made(Option<RecordBatch>),
+}
+
+/// What the client is told when all rows are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tag {
+    /// With the number of rows.
+    Counted(&'static str),
+    /// The number is what the rows say (of `COPY` to a file).
+    Copied,
+    Plain(&'static str),
+}
+
+/// A result that is being sent.
+pub(super) struct Rows {
+    pub(super) source: Source,
+    pub(super) tag: Tag,
+    /// The batch that is being sent, and its rows that were.
+    batch: Option<(RecordBatch, usize)>,
+    sent: u64,
+}
+
+impl Rows {
+    pub(super) fn new(source: Source, tag: Tag) -> Self {
+        Rows {
+            source,
+            tag,
+            batch: None,
+            sent: 0,
+        }
+    }
+
+    /// Rows that were sent so far.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    pub(super) fn schema(&self) -> SchemaRef {
+        match &self.source {
+            Source::Coordinated(rows) => rows.schema(),
+            Source::Session(rows) => rows.schema(),
+            Source::Made(batch) => batch.as_ref().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema),
+        }
+    }
+
+    async fn next(&mut self, text: &str) -> Result<Option<RecordBatch>, Refusal> {
+        match &mut self.source {
+            Source::Coordinated(rows) => rows.next().await.transpose().map_err(|error| error::of_engine(&error, text)),
+            Source::Session(rows) => {
+                let batch = rows.next().await.transpose();
+                batch.map_err(|error| Refusal {
+                    position: None,
+                    ..error::refusal(&error, text)
+                })
+            }
+            Source::Made(batch) => Ok(batch.take()),
+        }
+    }
+
+    /// Goes on to a batch with rows that were not sent; `false`: there is none.
+    async fn advance(&mut self, text: &str, limits: &Limits) -> Result<bool, Refusal> {
+        loop {
+            if let Some((batch, at)) = &self.batch
+                && *at < batch.num_rows()
+            {
+                return Ok(true);
+            }
+            self.batch = None;
+            match limits.limited(self.next(text)).await? {
+                Some(batch) => self.batch = Some((batch, 0)),
+                None => return Ok(false),
+            }
+        }
+    }
+
+    /// Sends rows until `rows_max` or the end. Returns whether the end was reached.
+    pub(super) async fn send(
+        &mut self,
+        how: &Encoding<'_>,
+        rows_max: Option<u32>,
+        text: &str,
+        limits: &Limits,
+        out: &mut Vec<u8>,
+        sink: &mut impl Sink,
+    ) -> Result<bool, Refusal> {
+        let mut left = rows_max.map_or(usize::MAX, |rows| rows as usize);
+        while left > 0 {
+            if !self.advance(text, limits).await? {
+                return Ok(true);
+            }
+            let Some((batch, at)) = &mut self.batch else {
+                return Ok(true);
+            };
+            let rows = encode(batch, *at, left, how, out)?;
+            *at += rows;
+            left -= rows;
+            self.sent += rows as u64;
+            if out.len() >= CHUNK_BYTES {
+                limits.flush(out, sink).await?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Reads all rows of a statement that returns none but their number.
+    pub(super) async fn count(&mut self, text: &str, limits: &Limits) -> Result<u64, Refusal> {
+        let mut count = 0;
+        while self.advance(text, limits).await? {
+            if let Some((batch, at)) = &mut self.batch {
+                use arrow::array::AsArray;
+                let column = batch.columns().first().and_then(|column| column.as_primitive_opt::<arrow::datatypes::UInt64Type>());
+                count += column.map_or(0, |column| column.iter().flatten().sum::<u64>());
+                *at = batch.num_rows();
+            }
+        }
+        Ok(count)
+    }
+
+    pub(super) fn tag(&self, copied: u64) -> String {
+        match self.tag {
+            Tag::Counted(verb) => format!("{verb} {}", self.sent),
+            Tag::Copied => format!("COPY {copied}"),
+            Tag::Plain(tag) => tag.to_owned(),
+        }
+    }
+}
+
+/// How rows are written.
+pub(super) struct Encoding<'a> {
+    pub(super) zone: Zone,
+    pub(super) to: To<'a>,
+}
+
+pub(super) enum To<'a> {
+    DataRows(&'a ResultFormats),
+    Copy(CopyOut, CopyFormat),
+}
+
+/// Appends rows from `at` on, at most `most`, until a chunk is full. Returns how many.
+fn encode(batch: &RecordBatch, at: usize, most: usize, how: &Encoding<'_>, out: &mut Vec<u8>) -> Result<usize, Refusal> {
+    let arrays = plain(&batch.slice(at, batch.num_rows() - at))?;
+    let columns = arrays.iter().map(|array| cells(array.as_ref())).collect::<Result<Vec<_>, _>>()?;
+    let mut rows = 0;
+    let mut fields: Vec<(Vec<u8>, bool)> = vec![Default::default(); columns.len()];
+    while rows < most.min(batch.num_rows() - at) && out.len() < CHUNK_BYTES {
+        match &how.to {
+            To::DataRows(formats) => {
+                let mut row = Row::begin(out);
+                for (index, column) in columns.iter().enumerate() {
+                    match column(rows)? {
+                        None => row.null(),
+                        Some(value) => row.field(|out| write(&value, formats.of(index as u16), &how.zone, out)),
+                    }
+                }
+                row.finish();
+            }
+            To::Copy(copy, format) => {
+                let format = match format {
+                    CopyFormat::Binary => Format::Binary,
+                    CopyFormat::Text | CopyFormat::Csv => Format::Text,
+                };
+                for (column, (field, null)) in columns.iter().zip(&mut fields) {
+                    field.clear();
+                    let value = column(rows)?;
+                    *null = value.is_none();
+                    if let Some(value) = value {
+                        write(&value, format, &how.zone, field);
+                    }
+                }
+                let fields = fields.iter().map(|(field, null)| (!null).then_some(field.as_slice()));
+                build::message(out, corun_wire::frontend::COPY_DATA, |out| copy.row(out, fields));
+            }
+        }
+        rows += 1;
+    }
+    Ok(rows)
+}
+
+fn write(value: &Value<'_>, format: Format, zone: &Zone, out: &mut Vec<u8>) {
+    value.write(out, format, zone);
+}
+
+/// What stands before and behind the rows of a COPY.
+pub(super) fn copy_frame<'n>(out: &mut Vec<u8>, copy: &CopyOut, format: CopyFormat, names: impl ExactSizeIterator<Item = &'n str>) {
+    let columns = u16::try_from(names.len()).unwrap_or(u16::MAX);
+    build::copy_response(out, backend::COPY_OUT, format == CopyFormat::Binary, columns);
+    let mut begin = Vec::new();
+    copy.begin(&mut begin, names);
+    if !begin.is_empty() {
+        build::copy_data(out, &begin);
+    }
+}
+
+pub(super) fn copy_end(out: &mut Vec<u8>, copy: &CopyOut) {
+    let mut end = Vec::new();
+    copy.end(&mut end);
+    if !end.is_empty() {
+        build::copy_data(out, &end);
+    }
+    build::bare(out, corun_wire::frontend::COPY_DONE);
+}
+
+/// What ends a statement that takes too long, or that somebody cancels.
+pub(super) struct Limits {
+    running: Running,
+    until: Option<Instant>,
+}
+
+impl Limits {
+    pub(super) fn new(running: Running, timeout: Option<Duration>) -> Self {
+        Limits {
+            running,
+            until: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+        }
+    }
+
+    async fn over(&self) -> Refusal {
+        match self.until {
+            None => self.running.cancelled().await,
+            Some(until) => tokio::select! {
+                refusal = self.running.cancelled() => refusal,
+                () = tokio::time::sleep_until(until) => {
+                    Refusal::new(code::QUERY_CANCELED, "canceling statement due to statement timeout")
+                }
+            },
+        }
+    }
+
+    /// What `work` returns, unless the time is over before.
+    pub(super) async fn limited<T>(&self, work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
+        tokio::select! {
+            biased;
+            refusal = self.over() => Err(refusal),
+            done = work => done,
+        }
+    }
+
+    /// Hands what was written to the sink.
+    pub(super) async fn flush(&self, out: &mut Vec<u8>, sink: &mut impl Sink) -> Result<(), Refusal> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        let chunk = std::mem::take(out);
+        let sent = async {
+            let gone = |Gone| Refusal::new(code::CONNECTION_FAILURE, "the client has gone");
+            sink.chunk(chunk).await.map_err(gone)
+        };
+        self.limited(sent).await
+    }
+}

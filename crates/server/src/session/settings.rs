@@ -1,0 +1,510 @@
+//! [`Settings`]: the settings of PostgreSQL that clients send, per session, with what each takes.
+//!
+//! Settings of DataFusion and corun (`datafusion.*`, `corun.*`) are not here: those the session's context keeps.
+
+use super::zone::Zone;
+use crate::catalog::SettingFact;
+use crate::data::nearest;
+use corun_wire::error::{Refusal, code};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What a setting takes.
+#[derive(Debug, Clone, Copy)]
+enum Takes {
+    /// Any text.
+    Text,
+    Bool,
+    /// Whole numbers of a range.
+    Whole(i64, i64),
+    /// Milliseconds, with a unit or without.
+    Time,
+    /// One of these, in any case.
+    One(&'static [&'static str]),
+    /// UTF-8 by one of its names.
+    Encoding,
+    DateStyle,
+    TimeZone,
+    /// Nothing: it is as it is.
+    Fixed,
+}
+
+struct Setting {
+    name: &'static str,
+    default: &'static str,
+    takes: Takes,
+    /// Whether clients are told (ParameterStatus).
+    reported: bool,
+    description: &'static str,
+}
+
+const fn setting(
+    name: &'static str,
+    default: &'static str,
+    takes: Takes,
+    reported: bool,
+    description: &'static str,
+) -> Setting {
+    Setting {
+        name,
+        default,
+        takes,
+        reported,
+        description,
+    }
+}
+
+/// What the server says it is. Drivers choose their statements by it; the system tables are those of this version.
+pub(super) const SERVER_VERSION: &str = "15.0";
+
+const SETTINGS: &[Setting] = &[
+    setting("application_name", "", Takes::Text, true, "Name of the client's program."),
+    setting("bytea_output", "hex", Takes::One(&["hex"]), false, "How bytea is written."),
+    setting("client_encoding", "UTF8", Takes::Encoding, true, "Encoding of texts."),
+    setting("client_min_messages", "notice", Takes::One(&["debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error"]), false, "Which messages are sent."),
+    setting("DateStyle", "ISO, MDY", Takes::DateStyle, true, "How dates are written."),
+    setting("default_transaction_isolation", "read committed", Takes::One(&["read committed", "read uncommitted", "repeatable read", "serializable"]), false, "Isolation of transactions; each statement reads its own moment."),
+    setting("default_transaction_read_only", "on", Takes::Bool, true, "Whether transactions write; none does here."),
+    setting("extra_float_digits", "1", Takes::Whole(-15, 3), false, "Digits of floats; always as many as needed."),
+    setting("idle_in_transaction_session_timeout", "0", Takes::Time, false, "How long a transaction may idle."),
+    setting("idle_session_timeout", "0", Takes::Time, false, "How long a session may idle."),
+    setting("in_hot_standby", "off", Takes::Fixed, true, "Whether the server follows another."),
+    setting("integer_datetimes", "on", Takes::Fixed, true, "Whether times are whole numbers."),
+    setting("IntervalStyle", "postgres", Takes::One(&["postgres"]), true, "How intervals are written."),
+    setting("is_superuser", "off", Takes::Fixed, true, "Whether the user may do everything."),
+    setting("jit", "off", Takes::Bool, false, "No meaning here."),
+    setting("lc_messages", "C", Takes::Text, false, "Language of messages; always English."),
+    setting("lc_monetary", "C", Takes::Text, false, "No meaning here."),
+    setting("lc_numeric", "C", Takes::Text, false, "No meaning here."),
+    setting("lc_time", "C", Takes::Text, false, "No meaning here."),
+    setting("lock_timeout", "0", Takes::Time, false, "No meaning here: nothing is locked."),
+    setting("max_identifier_length", "63", Takes::Fixed, false, "Longest name."),
+    setting("max_index_keys", "32", Takes::Fixed, false, "Most columns of an index."),
+    setting("row_security", "on", Takes::Bool, false, "No meaning here."),
+    setting("search_path", "\"$user\", public", Takes::Text, false, "Schemas in which names are looked for."),
+    setting("server_encoding", "UTF8", Takes::Fixed, true, "Encoding of the data."),
+    setting("server_version", SERVER_VERSION, Takes::Fixed, true, "Version that clients are told."),
+    setting("server_version_num", "150000", Takes::Fixed, false, "The same as a number."),
+    setting("session_authorization", "", Takes::Fixed, true, "The user."),
+    setting("standard_conforming_strings", "on", Takes::One(&["on"]), true, "Whether backslashes in texts are plain."),
+    setting("statement_timeout", "0", Takes::Time, false, "How long a statement may run; 0: for ever."),
+    setting("synchronous_commit", "on", Takes::Text, false, "No meaning here."),
+    setting("TimeZone", "UTC", Takes::TimeZone, true, "Time zone of texts of timestamptz."),
+    setting("transaction_isolation", "read committed", Takes::One(&["read committed", "read uncommitted", "repeatable read", "serializable"]), false, "Isolation of this transaction."),
+    setting("transaction_read_only", "on", Takes::Bool, false, "Whether this transaction writes; none does here."),
+    setting("work_mem", "4MB", Takes::Text, false, "No meaning here: memory is limited for all sessions together."),
+    setting("xmloption", "content", Takes::One(&["content", "document"]), false, "No meaning here."),
+];
+
+/// Longest value, and most settings that a client makes up (`app.user`).
+const VALUE_BYTES_MAX: usize = 64 << 10;
+const MADE_UP_MAX: usize = 256;
+
+/// Its row of the table, by any of its names.
+fn find(name: &str) -> Option<&'static Setting> {
+    let name = match name.to_ascii_lowercase().as_str() {
+        "names" => "client_encoding",
+        "time zone" => "timezone",
+        "transaction isolation level" => "transaction_isolation",
+        "session authorization" => "session_authorization",
+        _ => name,
+    };
+    SETTINGS.iter().find(|known| known.name.eq_ignore_ascii_case(name))
+}
+
+type Values = BTreeMap<String, String>;
+
+/// A session's settings.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    /// Those now, by the names of the table.
+    now: Values,
+    /// What `RESET` leads to.
+    defaults: Values,
+    /// What is left once the transaction has ended: committed, and rolled back.
+    ends: Option<(Values, Values)>,
+    zone: Zone,
+    /// Changes with each change.
+    pub(super) version: u64,
+}
+
+impl Settings {
+    /// Those of a session that begins, with what the server and the client have set.
+    ///
+    /// # Errors
+    /// A value that is not taken.
+    pub(super) fn new<'s>(
+        fixed: &[(&str, &str)],
+        given: impl Iterator<Item = (&'s str, &'s str)>,
+    ) -> Result<Settings, Refusal> {
+        let (zone, _) = Zone::of("UTC").ok_or_else(|| Refusal::new(code::INTERNAL_ERROR, "there is no UTC"))?;
+        let known = SETTINGS.iter().map(|of| (of.name.to_owned(), of.default.to_owned()));
+        let mut settings = Settings {
+            now: known.collect(),
+            defaults: Values::new(),
+            ends: None,
+            zone,
+            version: 1,
+        };
+        for (name, value) in fixed {
+            settings.now.insert((*name).to_owned(), (*value).to_owned());
+        }
+        for (name, value) in given {
+            settings.set(name, Some(value), false)?;
+        }
+        settings.defaults = settings.now.clone();
+        Ok(settings)
+    }
+
+    /// A setting's name as it is written, and its value.
+    ///
+    /// # Errors
+    /// No such setting.
+    pub(super) fn get(&self, name: &str) -> Result<(&str, &str), Refusal> {
+        let key = find(name).map_or_else(|| name.to_ascii_lowercase(), |of| of.name.to_owned());
+        let found = self.now.get_key_value(&key);
+        found.map(|(key, value)| (key.as_str(), value.as_str())).ok_or_else(|| unknown(name))
+    }
+
+    fn value(&self, name: &str) -> &str {
+        self.now.get(name).map_or("", String::as_str)
+    }
+
+    /// Sets one; `None`: to what it was when the session began.
+    ///
+    /// # Errors
+    /// No such setting; a value that it does not take.
+    pub(super) fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<(), Refusal> {
+        let (key, value) = match (find(name), value) {
+            (Some(of), None) => (of.name.to_owned(), self.default_of(of)),
+            (Some(of), Some(value)) => (of.name.to_owned(), checked(of, value)?),
+            // Names of a client's own have a point in them.
+            (None, value) if name.contains('.') => {
+                let key = name.to_ascii_lowercase();
+                if !self.now.contains_key(&key) && self.now.len() >= SETTINGS.len() + MADE_UP_MAX {
+                    return Err(Refusal::new(code::PROGRAM_LIMIT, "this session has too many settings of its own"));
+                }
+                (key, value.unwrap_or_default().to_owned())
+            }
+            (None, _) => return Err(unknown(name)),
+        };
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(invalid(name, "a text of this length"));
+        }
+        if !local && let Some((committed, _)) = &mut self.ends {
+            committed.insert(key.clone(), value.clone());
+        }
+        self.now.insert(key, value);
+        self.renewed();
+        Ok(())
+    }
+
+    fn default_of(&self, of: &Setting) -> String {
+        self.defaults.get(of.name).cloned().unwrap_or_else(|| of.default.to_owned())
+    }
+
+    /// `RESET ALL`.
+    pub(super) fn reset_all(&mut self) {
+        self.now.clone_from(&self.defaults);
+        if let Some((committed, _)) = &mut self.ends {
+            committed.clone_from(&self.now);
+        }
+        self.renewed();
+    }
+
+    /// A transaction begins.
+    pub(super) fn begin(&mut self) {
+        self.ends = Some((self.now.clone(), self.now.clone()));
+    }
+
+    /// It ends.
+    pub(super) fn end(&mut self, commit: bool) {
+        if let Some((committed, rolled_back)) = self.ends.take() {
+            self.now = if commit { committed } else { rolled_back };
+            self.renewed();
+        }
+    }
+
+    fn renewed(&mut self) {
+        self.version += 1;
+        if let Some((zone, _)) = Zone::of(self.value("TimeZone")) {
+            self.zone = zone;
+        }
+    }
+
+    /// Those that clients are told.
+    pub(super) fn reported(&self) -> Vec<(String, String)> {
+        let reported = SETTINGS.iter().filter(|of| of.reported);
+        reported.map(|of| (of.name.to_owned(), self.value(of.name).to_owned())).collect()
+    }
+
+    pub(super) fn zone(&self) -> Zone {
+        self.zone
+    }
+
+    /// The time zone as DataFusion names it.
+    pub(super) fn zone_name(&self) -> String {
+        self.value("TimeZone").to_owned()
+    }
+
+    pub(super) fn application_name(&self) -> &str {
+        self.value("application_name")
+    }
+
+    /// `None`: for ever.
+    pub(super) fn statement_timeout(&self) -> Option<Duration> {
+        let milliseconds = milliseconds(self.value("statement_timeout"))?;
+        (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
+    }
+
+    /// Schemas of the search path, in order.
+    pub(super) fn search_path(&self, user: &str) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut name = String::new();
+        let mut quoted = false;
+        let mut chars = self.value("search_path").chars().peekable();
+        while let Some(c) = chars.next() {
+            match c {
+                '"' if quoted && chars.peek() == Some(&'"') => {
+                    chars.next();
+                    name.push('"');
+                }
+                '"' => quoted = !quoted,
+                ',' if !quoted => names.push(std::mem::take(&mut name)),
+                c if c.is_whitespace() && !quoted => {}
+                c if quoted => name.push(c),
+                c => name.extend(c.to_lowercase()),
+            }
+        }
+        names.push(name);
+        names.retain(|name| !name.is_empty() && name != "pg_catalog");
+        for name in &mut names {
+            if name == "$user" {
+                user.clone_into(name);
+            }
+        }
+        names
+    }
+
+    /// All of them.
+    pub(super) fn facts(&self) -> Vec<SettingFact> {
+        let fact = |(name, value): (&String, &String)| SettingFact {
+            name: name.clone(),
+            value: value.clone(),
+            description: find(name).map_or("", |of| of.description).to_owned(),
+        };
+        self.now.iter().map(fact).collect()
+    }
+}
+
+fn unknown(name: &str) -> Refusal {
+    let refusal = Refusal::new(
+        code::UNDEFINED_OBJECT,
+        format!("unrecognized configuration parameter \"{name}\""),
+    );
+    let known: Vec<&str> = SETTINGS.iter().map(|of| of.name).collect();
+    match nearest(name, &known) {
+        Some(nearest) => refusal.hint(format!("Perhaps you meant \"{nearest}\".")),
+        None => refusal,
+    }
+}
+
+fn invalid(name: &str, value: &str) -> Refusal {
+    Refusal::new(
+        code::INVALID_PARAMETER_VALUE,
+        format!("invalid value for parameter \"{name}\": \"{value}\""),
+    )
+}
+
+/// A value as it is kept.
+fn checked(of: &Setting, value: &str) -> Result<String, Refusal> {
+    let wrong = || invalid(of.name, value);
+    match of.takes {
+        Takes::Text => Ok(value.to_owned()),
+        Takes::Bool => match boolean(value).ok_or_else(wrong)? {
+            false if of.name.ends_with("read_only") => Err(Refusal::new(
+                code::NOT_SUPPORTED,
+                format!("parameter \"{}\" cannot be turned off: this server only reads", of.name),
+            )),
+            true => Ok("on".to_owned()),
+            false => Ok("off".to_owned()),
+        },
+        Takes::Whole(least, most) => {
+            let number: i64 = value.trim().parse().map_err(|_| wrong())?;
+            match (least..=most).contains(&number) {
+                true => Ok(number.to_string()),
+                false => Err(Refusal::new(
+                    code::INVALID_PARAMETER_VALUE,
+                    format!("{number} is outside the valid range for parameter \"{}\" ({least} .. {most})", of.name),
+                )),
+            }
+        }
+        Takes::Time => {
+            let time = milliseconds(value).ok_or_else(|| {
+                wrong().hint("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")
+            })?;
+            Ok(shown(time))
+        }
+        Takes::One(known) => {
+            // `SET standard_conforming_strings = true`, as some write it.
+            let spelt = match boolean(value) {
+                Some(true) if known.contains(&"on") => "on",
+                _ => value,
+            };
+            let found = known.iter().find(|known| known.eq_ignore_ascii_case(spelt));
+            found.map(|found| (*found).to_owned()).ok_or_else(|| {
+                wrong().hint(format!("Available values: {}.", known.join(", ")))
+            })
+        }
+        Takes::Encoding => {
+            let name: String = value.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+            match name.to_ascii_lowercase().as_str() {
+                "utf8" | "unicode" => Ok("UTF8".to_owned()),
+                _ => Err(wrong().hint("Texts are UTF8 here.")),
+            }
+        }
+        Takes::DateStyle => date_style(value).ok_or_else(|| wrong().hint("Dates are written in ISO style here.")),
+        Takes::TimeZone => {
+            // `INTERVAL '+02:00' HOUR TO MINUTE` and bare hours are offsets.
+            let hours = value.trim().parse::<f64>().ok().filter(|hours| hours.abs() <= 15.0);
+            let named = match hours {
+                Some(hours) => {
+                    let minutes = (hours.abs() * 60.0).round() as i64;
+                    let sign = if hours < 0.0 { '-' } else { '+' };
+                    format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)
+                }
+                None => value.trim().to_owned(),
+            };
+            let name = if matches!(named.to_ascii_lowercase().as_str(), "local" | "default") { "UTC" } else { &named };
+            Zone::of(name).map(|(_, name)| name).ok_or_else(wrong)
+        }
+        Takes::Fixed => Err(Refusal::new(
+            code::CANT_CHANGE_RUNTIME_PARAM,
+            format!("parameter \"{}\" cannot be changed", of.name),
+        )),
+    }
+}
+
+fn boolean(value: &str) -> Option<bool> {
+    match value.trim().to_ascii_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" | "t" | "y" => Some(true),
+        "off" | "false" | "no" | "0" | "f" | "n" => Some(false),
+        _ => None,
+    }
+}
+
+/// `ISO` with an order of day, month and year.
+fn date_style(value: &str) -> Option<String> {
+    let mut order = "MDY";
+    for part in value.split(',').map(str::trim) {
+        order = match part.to_ascii_lowercase().as_str() {
+            "iso" => order,
+            "mdy" | "us" | "noneuro" | "noneuropean" => "MDY",
+            "dmy" | "euro" | "european" => "DMY",
+            "ymd" => "YMD",
+            _ => return None,
+        };
+    }
+    Some(format!("ISO, {order}"))
+}
+
+const UNITS: &[(&str, f64)] = &[
+    ("us", 0.001),
+    ("ms", 1.0),
+    ("s", 1000.0),
+    ("min", 60_000.0),
+    ("h", 3_600_000.0),
+    ("d", 86_400_000.0),
+];
+
+fn milliseconds(value: &str) -> Option<u64> {
+    let value = value.trim();
+    let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
+    let (number, unit) = value.split_at_checked(end)?;
+    let factor = match unit.trim() {
+        "" => 1.0,
+        unit => UNITS.iter().find(|(name, _)| *name == unit)?.1,
+    };
+    let milliseconds = number.parse::<f64>().ok()? * factor;
+    (milliseconds <= f64::from(i32::MAX)).then_some(milliseconds.round() as u64)
+}
+
+/// In the largest unit that is whole.
+fn shown(milliseconds: u64) -> String {
+    if milliseconds == 0 {
+        return "0".to_owned();
+    }
+    let fits = |(_, factor): &&(&str, f64)| *factor >= 1.0 && milliseconds % *factor as u64 == 0;
+    match UNITS.iter().rev().find(fits) {
+        Some((unit, factor)) => format!("{}{unit}", milliseconds / *factor as u64),
+        None => format!("{milliseconds}ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings::new(&[], [("application_name", "test")].into_iter()).unwrap()
+    }
+
+    #[test]
+    fn values_are_checked_and_written_as_postgresql_does() {
+        let mut it = settings();
+        for (name, value, kept) in [
+            ("statement_timeout", "5000", "5s"),
+            ("STATEMENT_TIMEOUT", "90 s", "90s"),
+            ("statement_timeout", "1.5s", "1500ms"),
+            ("client_encoding", "'utf-8'", "UTF8"),
+            ("datestyle", "iso, dmy", "ISO, DMY"),
+            ("timezone", "europe/paris", "Europe/Paris"),
+            ("timezone", "-3.5", "-03:30"),
+            ("extra_float_digits", "3", "3"),
+            ("standard_conforming_strings", "true", "on"),
+            ("app.user", "7", "7"),
+        ] {
+            it.set(name, Some(value), false).unwrap();
+            assert_eq!(it.get(name).unwrap().1, kept, "{name}");
+        }
+        for (name, value, sqlstate) in [
+            ("statement_timeout", "soon", "22023"),
+            ("client_encoding", "latin1", "22023"),
+            ("datestyle", "german", "22023"),
+            ("timezone", "nowhere", "22023"),
+            ("server_version", "16", "55P02"),
+            ("transaction_read_only", "off", "0A000"),
+            ("extra_float_digits", "9", "22023"),
+            ("serch_path", "x", "42704"),
+        ] {
+            let refusal = it.set(name, Some(value), false).unwrap_err();
+            assert_eq!(refusal.code, sqlstate, "{name}");
+        }
+        let refusal = it.set("serch_path", None, false).unwrap_err();
+        assert_eq!(refusal.hint.unwrap(), "Perhaps you meant \"search_path\".");
+    }
+
+    #[test]
+    fn what_a_transaction_set_ends_with_it() {
+        let mut it = settings();
+        it.begin();
+        it.set("application_name", Some("a"), false).unwrap();
+        it.set("statement_timeout", Some("1s"), true).unwrap();
+        it.end(true);
+        assert_eq!((it.application_name(), it.statement_timeout()), ("a", None));
+        it.begin();
+        it.set("application_name", Some("b"), false).unwrap();
+        it.end(false);
+        assert_eq!(it.application_name(), "a");
+        it.reset_all();
+        assert_eq!(it.application_name(), "test");
+    }
+
+    #[test]
+    fn paths_are_lists_of_names() {
+        let mut it = settings();
+        assert_eq!(it.search_path("ada"), ["ada", "public"]);
+        it.set("search_path", Some("Sales, \"Odd, Name\", pg_catalog"), false).unwrap();
+        assert_eq!(it.search_path("ada"), ["sales", "Odd, Name"]);
+    }
+}

@@ -1,0 +1,164 @@
+//! [`Shared`]: what of a session others may see, and the system tables ask for.
+
+use super::client::Identity;
+use super::engine::Inner;
+use super::settings::{SERVER_VERSION, Settings};
+use crate::catalog::{ActivityFact, RoleFact, SessionFacts, SettingFact};
+use parking_lot::Mutex;
+use std::sync::Weak;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Longest statement that `pg_stat_activity` shows, PostgreSQL's number.
+const SHOWN_BYTES_MAX: usize = 1024;
+
+pub(super) struct Shared {
+    pub(super) who: Identity,
+    pub(super) database: String,
+    started: i64,
+    engine: Weak<Inner>,
+    pub(super) settings: Mutex<Settings>,
+    doing: Mutex<Doing>,
+}
+
+#[derive(Default)]
+struct Doing {
+    query: String,
+    started: Option<i64>,
+    state: &'static str,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("who", &self.who).finish_non_exhaustive()
+    }
+}
+
+/// Microseconds since 1970.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+impl Shared {
+    pub(super) fn new(who: Identity, database: String, settings: Settings, engine: Weak<Inner>) -> Self {
+        Shared {
+            who,
+            database,
+            started: now(),
+            engine,
+            settings: Mutex::new(settings),
+            doing: Mutex::new(Doing {
+                state: "idle",
+                ..Doing::default()
+            }),
+        }
+    }
+
+    /// A statement begins.
+    pub(super) fn begins(&self, query: &str) {
+        let end = (0..=SHOWN_BYTES_MAX.min(query.len())).rev().find(|end| query.is_char_boundary(*end));
+        let shown = query.get(..end.unwrap_or(0)).unwrap_or_default();
+        *self.doing.lock() = Doing {
+            query: shown.to_owned(),
+            started: Some(now()),
+            state: "active",
+        };
+    }
+
+    /// It has ended.
+    pub(super) fn ended(&self, state: &'static str) {
+        self.doing.lock().state = state;
+    }
+
+    pub(super) fn activity(&self) -> ActivityFact {
+        let application = self.settings.lock().application_name().to_owned();
+        let doing = self.doing.lock();
+        ActivityFact {
+            pid: pid(&self.who),
+            database: self.database.clone(),
+            user: self.who.user.clone(),
+            application,
+            client_address: self.who.address.map(|address| address.to_string()),
+            client_port: self.who.address.map(|_| 0),
+            started: Some(self.started),
+            query_started: doing.started,
+            state: doing.state.to_owned(),
+            waits_for: None,
+            query: doing.query.clone(),
+        }
+    }
+}
+
+fn pid(who: &Identity) -> i32 {
+    i32::try_from(who.pid).unwrap_or(i32::MAX)
+}
+
+impl SessionFacts for Shared {
+    fn session_user(&self) -> String {
+        self.who.user.clone()
+    }
+
+    fn database(&self) -> String {
+        self.database.clone()
+    }
+
+    fn search_path(&self) -> Vec<String> {
+        let path = self.settings.lock().search_path(&self.who.user);
+        // A schema of the user's own there is only where somebody made a folder of that name.
+        let known = self.engine.upgrade().map(|engine| engine.schemas(&self.database));
+        match known {
+            Some(known) => path.into_iter().filter(|schema| known.contains(schema)).collect(),
+            None => path,
+        }
+    }
+
+    fn pid(&self) -> i32 {
+        pid(&self.who)
+    }
+
+    fn version(&self) -> String {
+        format!("PostgreSQL {SERVER_VERSION} (corun {})", env!("CARGO_PKG_VERSION"))
+    }
+
+    fn settings(&self) -> Vec<SettingFact> {
+        self.settings.lock().facts()
+    }
+
+    fn set(&self, name: &str, value: &str, transaction_only: bool) -> Result<String, String> {
+        let mut settings = self.settings.lock();
+        settings.set(name, Some(value), transaction_only).map_err(|refusal| refusal.message)?;
+        settings.get(name).map(|(_, value)| value.to_owned()).map_err(|refusal| refusal.message)
+    }
+
+    fn roles(&self) -> Vec<RoleFact> {
+        let engine = self.engine.upgrade();
+        let mut roles = engine.map(|engine| engine.rights.roles()).unwrap_or_default();
+        if !roles.iter().any(|role| role.name == self.who.user) {
+            let oid = roles.iter().map(|role| role.oid).max().unwrap_or(9) + 1;
+            roles.push(RoleFact {
+                oid,
+                name: self.who.user.clone(),
+                superuser: false,
+                login: true,
+                connections_max: -1,
+            });
+        }
+        roles
+    }
+
+    fn activity(&self) -> Vec<ActivityFact> {
+        self.engine.upgrade().map(|engine| engine.activity()).unwrap_or_default()
+    }
+
+    fn has_privilege(&self, user: Option<&str>, kind: &str, object: &str, privilege: &str) -> bool {
+        let Some(engine) = self.engine.upgrade() else {
+            return false;
+        };
+        let user = user.unwrap_or(&self.who.user);
+        if kind != "table" {
+            return !privilege.eq_ignore_ascii_case("CREATE");
+        }
+        let (schema, table) = object.rsplit_once('.').unwrap_or(("public", object));
+        privilege.eq_ignore_ascii_case("SELECT") && engine.rights.may_read(user, schema, table)
+    }
+}
