@@ -98,7 +98,11 @@ impl Drop for Server {
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir_all(folder.path().join("data/hr")).expect("folders");
-    std::fs::write(folder.path().join("data/hr/people.csv"), "id,name\n1,Ann\n2,Bob\n").expect("written");
+    std::fs::write(
+        folder.path().join("data/hr/people.csv"),
+        "id,name\n1,Ann\n2,Bob\n",
+    )
+    .expect("written");
     let rows = "copy (select value as o_id, 'c' || (value % 7) as o_customer from generate_series(1, 3000) as s(value) order by 1) to 'data/orders.parquet'";
     let run = corun_in(folder.path(), &["sql", "-c", rows], "");
     assert_eq!(run.code, 0, "{run:?}");
@@ -110,7 +114,9 @@ fn a_folder_is_a_database() {
     let folder = folder();
     let server = Server::start(folder.path(), &["data"]);
     assert!(
-        server.line.ends_with(&format!(": psql -h 127.0.0.1 -p {} data\n", server.port)),
+        server
+            .line
+            .ends_with(&format!(": psql -h 127.0.0.1 -p {} data\n", server.port)),
         "{}",
         server.line
     );
@@ -124,7 +130,10 @@ fn a_folder_is_a_database() {
     assert!(tables.contains("public|orders|table"), "{tables}");
     let columns = server.printed(on, &["\\d orders"]);
     assert!(columns.contains("o_id|bigint"), "{columns}");
-    let copied = server.printed(on, &["\\copy (select o_id from orders where o_id < 3 order by 1) to stdout"]);
+    let copied = server.printed(
+        on,
+        &["\\copy (select o_id from orders where o_id < 3 order by 1) to stdout"],
+    );
     assert_eq!(copied, "1\n2\n");
     let told = server.failed(on, &["select nothing from orders"]);
     assert!(told.contains("ERROR:") && told.contains("nothing"), "{told}");
@@ -166,7 +175,11 @@ fn users_and_what_they_may_read() {
 fn a_file_of_settings() {
     let folder = folder();
     let file = folder.path().join("serve.toml");
-    std::fs::write(&file, "folders = [\"shop=data\"]\nmemory_limit = \"1GiB\"\npolicy = \"off\"\n").expect("written");
+    std::fs::write(
+        &file,
+        "folders = [\"shop=data\"]\nmemory_limit = \"1GiB\"\npolicy = \"off\"\n",
+    )
+    .expect("written");
     let server = Server::start(folder.path(), &["--config", "serve.toml"]);
     assert_eq!(
         server.printed("dbname=shop user=ann", &["select count(*) from orders"]),
@@ -187,7 +200,12 @@ fn a_file_of_settings() {
 fn what_is_refused_at_the_start() {
     let folder = folder();
     let run = |arguments: &[&str]| corun_in(folder.path(), &[&["serve"], arguments].concat(), "");
-    check_error(&run(&[]), 2, "there is no folder to show", "corun-sql serve FOLDER");
+    check_error(
+        &run(&[]),
+        2,
+        "there is no folder to show",
+        "corun-sql serve FOLDER",
+    );
     check_error(&run(&["none"]), 2, "cannot read the folder none", "");
     check_error(
         &run(&["data", "--listen", "0.0.0.0:0"]),
@@ -211,5 +229,10 @@ fn what_is_refused_at_the_start() {
     );
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
-    check_error(&run(&["data", "--listen", &address]), 1, "cannot listen at", "--listen");
+    check_error(
+        &run(&["data", "--listen", &address]),
+        1,
+        "cannot listen at",
+        "--listen",
+    );
 }

@@ -171,15 +171,10 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
         if client.counted {
             self.shared.disconnect();
         }
-        match client.stage {
-            Stage::Busy(_) => {
-                if let Some(pid) = client.pid {
-                    self.shared.abandon(pid);
-                }
-            }
-            // To end a session may take a moment, which is not the event loop's.
-            Stage::Idle(work) => drop(self.runtime.spawn_blocking(move || drop(work))),
-            Stage::Login(_) | Stage::Leaving => {}
+        // A task that has the session ends with it, now that the pipe is closed.
+        if let Stage::Idle(work) = client.stage {
+            // That may take a moment, which is not the event loop's.
+            drop(self.runtime.spawn_blocking(move || drop(work)));
         }
     }
 
@@ -501,7 +496,8 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             false => self.shared.config.shutdown_grace,
         };
         let ran = self.now.saturating_sub(began);
-        if ran >= grace {
+        if ran >= grace && (self.ticked == self.now || !self.shared.is_terminating()) {
+            // Again at each tick: a session may have been between two statements.
             self.shared.terminate();
         }
         if ran >= grace + CANCELLED {

@@ -1,7 +1,7 @@
 //! [`Outlet`]: bytes on their way from a task to its client's event loop, never more than [`OUTLET_BYTES_MAX`] and one chunk.
 //!
 //! ```text
-//!  task: write ─► pending ─► push (waits for room) ─► pipe ─► event loop: take ─► socket
+//!  task: write ─► pending ─► flush (waits for room) ─► pipe ─► event loop: take ─► socket
 //! ```
 
 use std::collections::VecDeque;
@@ -26,6 +26,7 @@ const GATHERED_BYTES: usize = 16 << 10;
 pub(super) struct Pipe {
     state: Mutex<PipeState>,
     room: Notify,
+    gone: Notify,
     mailbox: Arc<Mailbox>,
     client: ClientId,
 }
@@ -45,6 +46,7 @@ impl Pipe {
         Self {
             state: Mutex::default(),
             room: Notify::new(),
+            gone: Notify::new(),
             mailbox,
             client,
         }
@@ -78,20 +80,34 @@ impl Pipe {
         state.bytes = 0;
         drop(state);
         self.room.notify_one();
+        self.gone.notify_waiters();
     }
 
     pub fn is_closed(&self) -> bool {
         self.state.lock().closed
     }
 
-    /// Puts a chunk in if there is room; gives it back if not.
-    fn offer(&self, chunk: Vec<u8>) -> Result<Option<Vec<u8>>, Gone> {
+    /// Waits until there is room for a chunk. May be dropped while it waits.
+    async fn room(&self) -> Result<(), Gone> {
+        loop {
+            {
+                let state = self.state.lock();
+                if state.closed {
+                    return Err(Gone);
+                }
+                if state.bytes < OUTLET_BYTES_MAX {
+                    return Ok(());
+                }
+            }
+            // The only task of this client waits, and a permit that came in between is kept.
+            self.room.notified().await;
+        }
+    }
+
+    fn put(&self, chunk: Vec<u8>) {
         let mut state = self.state.lock();
         if state.closed {
-            return Err(Gone);
-        }
-        if state.bytes >= OUTLET_BYTES_MAX {
-            return Ok(Some(chunk));
+            return;
         }
         state.bytes += chunk.len();
         state.chunks.push_back(chunk);
@@ -100,15 +116,20 @@ impl Pipe {
         if announce {
             self.mailbox.post(Mail::Output(self.client));
         }
-        Ok(None)
     }
 
-    async fn push(&self, mut chunk: Vec<u8>) -> Result<(), Gone> {
-        while let Some(back) = self.offer(chunk)? {
-            chunk = back;
-            self.room.notified().await;
+    /// Returns once the client is gone.
+    pub async fn gone(&self) {
+        loop {
+            let gone = self.gone.notified();
+            tokio::pin!(gone);
+            // Listens before it looks, so that no change is missed.
+            gone.as_mut().enable();
+            if self.is_closed() {
+                return;
+            }
+            gone.await;
         }
-        Ok(())
     }
 }
 
@@ -131,12 +152,13 @@ impl Outlet {
         &mut self.pending
     }
 
-    /// Sends what is gathered.
+    /// Sends what is gathered. Nothing is lost where this is dropped while it waits.
     pub async fn flush(&mut self) -> Result<(), Gone> {
-        match self.pending.is_empty() {
-            true => Ok(()),
-            false => self.pipe.push(std::mem::take(&mut self.pending)).await,
+        if !self.pending.is_empty() {
+            self.pipe.room().await?;
+            self.pipe.put(std::mem::take(&mut self.pending));
         }
+        Ok(())
     }
 
     /// Sends what is gathered where that is much.
@@ -147,8 +169,8 @@ impl Outlet {
         }
     }
 
-    pub fn is_closed(&self) -> bool {
-        self.pipe.is_closed()
+    pub fn pipe(&self) -> &Arc<Pipe> {
+        &self.pipe
     }
 }
 
@@ -160,9 +182,8 @@ impl Sink for Outlet {
             return Ok(());
         }
         self.flush().await?;
-        match bytes.is_empty() {
-            true => Ok(()),
-            false => self.pipe.push(bytes).await,
-        }
+        self.pipe.room().await?;
+        self.pipe.put(bytes);
+        Ok(())
     }
 }

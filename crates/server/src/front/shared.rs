@@ -166,14 +166,6 @@ impl Shared {
         }
     }
 
-    /// Cancels what a client runs that has gone.
-    pub fn abandon(&self, pid: u32) {
-        let cancel = self.keys.lock().get(&pid).map(|key| Arc::clone(&key.cancel));
-        if let Some(cancel) = cancel {
-            cancel();
-        }
-    }
-
     /// Takes bytes of messages that are not whole into account; `false` where there are too many.
     pub fn reserve(&self, held: &mut usize, wanted: usize) -> bool {
         if wanted > *held {
@@ -206,11 +198,9 @@ impl Shared {
         self.at_once.load(Ordering::Acquire)
     }
 
-    /// Cancels everything.
+    /// Cancels everything that runs now.
     pub fn terminate(&self) {
-        if self.terminating.swap(true, Ordering::AcqRel) {
-            return;
-        }
+        self.terminating.store(true, Ordering::Release);
         let all: Vec<Canceller> = self
             .keys
             .lock()

@@ -129,7 +129,13 @@ pub(super) async fn begin<E: SqlEngine>(
 
 /// Does what the whole messages in `inbox` ask for.
 pub(super) async fn serve<S: SqlSession>(mut work: Box<Work<S>>, mut inbox: Vec<u8>) -> Back<S> {
-    match work.messages(&inbox).await {
+    let pipe = Arc::clone(work.outlet.pipe());
+    // Of a client that is gone nothing goes on, whatever a cancel request has missed.
+    let done = tokio::select! {
+        done = work.messages(&inbox) => done,
+        () = pipe.gone() => Err(Stop::Gone),
+    };
+    match done {
         Ok(used) => {
             if used == inbox.len() {
                 inbox = Vec::new();
@@ -280,7 +286,7 @@ impl<S: SqlSession> Work<S> {
     }
 
     fn failed(&mut self, refusal: &Refusal) -> Result<(), Stop> {
-        if self.outlet.is_closed() {
+        if self.outlet.pipe().is_closed() {
             return Err(Stop::Gone);
         }
         if refusal.code == code::QUERY_CANCELED && self.shared.is_terminating() {

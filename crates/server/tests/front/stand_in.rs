@@ -17,8 +17,6 @@ use tokio::sync::watch;
 pub struct Seen {
     /// Statements that run now.
     pub running: AtomicUsize,
-    /// Statements that were cancelled.
-    pub cancelled: AtomicUsize,
     /// Sessions that there are.
     pub sessions: AtomicUsize,
     /// Rows made by all statements.
@@ -289,12 +287,6 @@ impl SqlSession for OneClient {
             }
         };
         drop(running);
-        if ran
-            .as_ref()
-            .is_err_and(|refusal| refusal.code == code::QUERY_CANCELED)
-        {
-            self.seen.cancelled.fetch_add(1, Ordering::SeqCst);
-        }
         if ran.is_err() {
             self.fail_transaction();
         }
