@@ -461,7 +461,7 @@ impl ClientSession {
             ..error::refusal(&error, text)
         };
         let frame = self.context.execute_logical_plan(plan).await.map_err(failed)?;
-        frame.execute_stream().await.map(Source::Session).map_err(failed)
+        frame.execute_stream().await.map(|rows| Source::Session(Mutex::new(rows))).map_err(failed)
     }
 
     /// Rows of a cursor.

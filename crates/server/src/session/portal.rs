@@ -15,6 +15,7 @@ use corun_wire::{backend, build};
 use datafusion::common::ScalarValue;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -67,7 +68,8 @@ pub(super) enum State {
 /// Where batches come from.
 pub(super) enum Source {
     Coordinated(Submitted),
-    Session(SendableRecordBatchStream),
+    /// Behind a lock that nobody else takes, so that a session may be shared between threads while it waits.
+    Session(Mutex<SendableRecordBatchStream>),
     /// What the session made itself.
     Made(Option<RecordBatch>),
 }
@@ -109,7 +111,7 @@ impl Rows {
     pub(super) fn schema(&self) -> SchemaRef {
         match &self.source {
             Source::Coordinated(rows) => rows.schema(),
-            Source::Session(rows) => rows.schema(),
+            Source::Session(rows) => rows.lock().schema(),
             Source::Made(batch) => batch.as_ref().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema),
         }
     }
@@ -118,7 +120,7 @@ impl Rows {
         match &mut self.source {
             Source::Coordinated(rows) => rows.next().await.transpose().map_err(|error| error::of_engine(&error, text)),
             Source::Session(rows) => {
-                let batch = rows.next().await.transpose();
+                let batch = rows.get_mut().next().await.transpose();
                 batch.map_err(|error| Refusal {
                     position: None,
                     ..error::refusal(&error, text)
