@@ -1,4 +1,4 @@
-//! A server of SQL over folders of files and stores, which clients of PostgreSQL connect to.
+//! A server's inside: what its statements may read, PostgreSQL's system tables over it, and the sessions of its clients.
 //!
 //! ```text
 //!  folder ─► schemas and tables (data) ─┐
@@ -6,10 +6,9 @@
 //!  session's facts ─► pg_catalog, information_schema (catalog) ─┘
 //! ```
 //!
-//! Order of calls: [`data::Data::open`] once; for each session [`data::Data::install`], then [`catalog::install`]; for each statement
-//! [`catalog::parse`], [`data::Data::gate`], the session's planner, [`data::Data::gate_plan`], and only then its execution. All of this a
-//! [`session::ClientSession`] does for one client. [`front::Front`] has the sockets and logins, [`users::UserTable`] who there is and what they
-//! may read; neither knows of DataFusion.
+//! [`session`] puts all of it together; whoever has sockets calls that. Its order of calls: [`data::Data::open`] once; for each session [`data::Data::install`], then [`catalog::install`]; for each statement
+//! [`catalog::parse`], [`data::Data::gate`], the session's planner, [`data::Data::gate_plan`], and only then its execution. What it is not: a
+//! listener. Nothing here knows of sockets or logins.
 
 pub mod catalog;
 pub mod data;

@@ -35,7 +35,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("corun-distributed", &["corun-datafusion"]),
-    ("corun-server", &["corun-datafusion", "corun-store"]),
+    (
+        "corun-server",
+        &["corun-datafusion", "corun-store", "corun-topology", "corun-wire"],
+    ),
     ("corun-python", &["corun-datafusion", "corun-topology"]),
     (
         "corun-pooler",

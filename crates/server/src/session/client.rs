@@ -255,10 +255,22 @@ impl ClientSession {
         sink: &mut impl Sink,
     ) -> Result<Ran, Refusal> {
         let mut out = Vec::new();
-        self.run_into(portal, formats, rows_max, &mut out, sink).await
+        let ran = self.run_into(portal, formats, rows_max, &mut out, sink).await?;
+        self.flush(&mut out, sink).await?;
+        Ok(ran)
     }
 
-    /// The same, behind what `out` has.
+    /// Sends what is left of a statement that has ended; a cancel still counts.
+    async fn flush(&mut self, out: &mut Vec<u8>, sink: &mut impl Sink) -> Result<(), Refusal> {
+        let limits = Limits::new(self.cancel.begin(), None);
+        let flushed = limits.flush(out, sink).await;
+        if flushed.is_err() {
+            self.fail_transaction();
+        }
+        flushed
+    }
+
+    /// The same; what is left at the end is in `out`, behind what it had.
     async fn run_into(
         &mut self,
         portal: &mut Portal,
@@ -269,15 +281,10 @@ impl ClientSession {
     ) -> Result<Ran, Refusal> {
         let statement = portal.prepared.statement.clone();
         let limits = self.begin(&statement);
-        let mut ran = match self.check_transaction(&statement.kind) {
+        let ran = match self.check_transaction(&statement.kind) {
             Ok(()) => self.run_limited(portal, formats, rows_max, &limits, out, sink).await,
             Err(refusal) => Err(refusal),
         };
-        if ran.is_ok()
-            && let Err(refusal) = limits.flush(out, sink).await
-        {
-            ran = Err(refusal);
-        }
         drop(limits);
         if ran.is_err() {
             // What ran ends now, not when the portal is closed.
@@ -461,7 +468,8 @@ impl ClientSession {
             ..error::refusal(&error, text)
         };
         let frame = self.context.execute_logical_plan(plan).await.map_err(failed)?;
-        frame.execute_stream().await.map(|rows| Source::Session(Mutex::new(rows))).map_err(failed)
+        let rows = frame.execute_stream().await.map_err(failed)?;
+        Ok(Source::Session(Mutex::new(rows)))
     }
 
     /// Rows of a cursor.
@@ -571,9 +579,9 @@ impl ClientSession {
                 Ran::Complete(tag) => build::command_complete(&mut out, &tag),
                 Ran::Empty | Ran::Suspended => build::bare(&mut out, backend::EMPTY_QUERY),
             }
+            self.flush(&mut out, sink).await?;
         }
-        let gone = |_| Refusal::new(code::CONNECTION_FAILURE, "the client has gone");
-        if out.is_empty() { Ok(()) } else { sink.chunk(out).await.map_err(gone) }
+        self.flush(&mut out, sink).await
     }
 
     /// The transaction, for `Session::set_transaction`.

@@ -133,14 +133,11 @@ impl ClientSession {
         if local && self.transaction == TransactionStatus::Idle {
             let what = "SET LOCAL can only be used in transaction blocks";
             self.effects.push(Effect::Warning(Refusal::new(more::NO_TRANSACTION, what)));
-            // It is checked, and gone with the statement.
-            let mut tried = self.shared.settings.lock().clone();
-            return tried.set(name, value, true);
         }
         if name == "session_authorization" && value.is_none_or(|value| value == self.shared.who.user) {
             return Ok(());
         }
-        self.shared.settings.lock().set(name, value, local)
+        self.shared.settings.lock().set(name, value, local).map(drop)
     }
 
     fn change_transaction(&mut self, kind: &Kind) -> Result<&'static str, Refusal> {

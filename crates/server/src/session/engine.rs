@@ -68,6 +68,20 @@ pub struct EngineConfig {
     pub threads: usize,
 }
 
+impl EngineConfig {
+    /// Everything for everybody, without a coordinator, a memory limit or a limit of time.
+    pub fn new(data: DataConfig) -> Self {
+        EngineConfig {
+            data,
+            engine: EngineOptions::default(),
+            coordinator: None,
+            statement_timeout: None,
+            rights: Arc::new(FullRights),
+            threads: 0,
+        }
+    }
+}
+
 /// Why an engine does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {

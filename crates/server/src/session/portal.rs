@@ -68,7 +68,7 @@ pub(super) enum State {
 /// Where batches come from.
 pub(super) enum Source {
     Coordinated(Submitted),
-    /// Behind a lock that nobody else takes, so that a session may be shared between threads while it waits.
+    /// The lock is never waited for: it makes a session that has cursors something that threads may share.
     Session(Mutex<SendableRecordBatchStream>),
     /// What the session made itself.
     Made(Option<RecordBatch>),
@@ -108,10 +108,10 @@ impl Rows {
         self.sent
     }
 
-    pub(super) fn schema(&self) -> SchemaRef {
-        match &self.source {
+    pub(super) fn schema(&mut self) -> SchemaRef {
+        match &mut self.source {
             Source::Coordinated(rows) => rows.schema(),
-            Source::Session(rows) => rows.lock().schema(),
+            Source::Session(rows) => rows.get_mut().schema(),
             Source::Made(batch) => batch.as_ref().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema),
         }
     }

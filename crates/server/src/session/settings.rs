@@ -170,11 +170,12 @@ impl Settings {
         self.now.get(name).map_or("", String::as_str)
     }
 
-    /// Sets one; `None`: to what it was when the session began.
+    /// Sets one, and returns the value as it is kept; `None`: to what it was when the session began. Outside of a transaction `local` changes
+    /// nothing.
     ///
     /// # Errors
     /// No such setting; a value that it does not take.
-    pub(super) fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<(), Refusal> {
+    pub(super) fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<String, Refusal> {
         let (key, value) = match (find(name), value) {
             (Some(of), None) => (of.name.to_owned(), self.default_of(of)),
             (Some(of), Some(value)) => (of.name.to_owned(), checked(of, value)?),
@@ -191,12 +192,14 @@ impl Settings {
         if value.len() > VALUE_BYTES_MAX {
             return Err(invalid(name, "a text of this length"));
         }
-        if !local && let Some((committed, _)) = &mut self.ends {
-            committed.insert(key.clone(), value.clone());
+        match &mut self.ends {
+            None if local => return Ok(value),
+            Some((committed, _)) if !local => _ = committed.insert(key.clone(), value.clone()),
+            _ => {}
         }
-        self.now.insert(key, value);
+        self.now.insert(key, value.clone());
         self.renewed();
-        Ok(())
+        Ok(value)
     }
 
     fn default_of(&self, of: &Setting) -> String {

@@ -125,9 +125,8 @@ impl SessionFacts for Shared {
     }
 
     fn set(&self, name: &str, value: &str, transaction_only: bool) -> Result<String, String> {
-        let mut settings = self.settings.lock();
-        settings.set(name, Some(value), transaction_only).map_err(|refusal| refusal.message)?;
-        settings.get(name).map(|(_, value)| value.to_owned()).map_err(|refusal| refusal.message)
+        let set = self.settings.lock().set(name, Some(value), transaction_only);
+        set.map_err(|refusal| refusal.message)
     }
 
     fn roles(&self) -> Vec<RoleFact> {

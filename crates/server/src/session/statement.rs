@@ -399,9 +399,7 @@ impl Reader<'_> {
         let session = self.is(1, "SESSION") && !self.is(2, "AUTHORIZATION");
         let at = 1 + usize::from(local || session);
         if self.is(at, "TRANSACTION") || self.is(at, "CHARACTERISTICS") {
-            if self.has("WRITE") {
-                return Ok(Kind::Write("a transaction that writes".to_owned()));
-            }
+            // READ WRITE, too: what writes is refused itself.
             return Ok(Kind::Nothing("SET"));
         }
         if self.is(at, "ROLE") {

@@ -1,0 +1,163 @@
+//! Rows and columns: types, values in text and binary.
+
+use super::common::parquet;
+use super::harness::{Collected, Server, fields, messages};
+use arrow::array::*;
+use arrow::datatypes::*;
+use corun_wire::server::{Action, Message, Session};
+use std::sync::Arc;
+
+#[test]
+fn rows_of_files() {
+    let server = Server::new();
+    let mut session = server.session();
+    assert_eq!(
+        server.rows(&mut session, "SELECT n, word FROM t WHERE n < 2 ORDER BY n; SELECT count(*) FROM t;"),
+        ["0|row 0", "1|row 1", "=SELECT 2", "10", "=SELECT 1"]
+    );
+    assert_eq!(
+        server.rows(&mut session, "SELECT * FROM sales.q1 ORDER BY region"),
+        ["north|1.5", "south|NULL", "=SELECT 2"]
+    );
+    assert_eq!(server.rows(&mut session, " ; -- nothing\n"), ["I"]);
+    assert_eq!(server.rows(&mut session, "VALUES (1, 'a'), (2, NULL)"), ["1|a", "2|NULL", "=SELECT 2"]);
+}
+
+#[test]
+fn the_same_without_a_coordinator() {
+    let server = Server::with(|_| {});
+    let mut session = server.session();
+    assert_eq!(server.rows(&mut session, "SELECT sum(n) FROM t"), ["45", "=SELECT 1"]);
+}
+
+/// One row of every type that has values here, and a row of nulls.
+fn every_type() -> RecordBatch {
+    let utf8: ArrayRef = Arc::new(StringArray::from(vec![Some("é"), None]));
+    let dictionary: DictionaryArray<Int32Type> = vec![Some("red"), None].into_iter().collect();
+    let mut list = ListBuilder::new(Int32Builder::new());
+    list.append_value([Some(1), None, Some(3)]);
+    list.append_null();
+    let fields_of = vec![
+        (Arc::new(Field::new("a", DataType::Int32, true)), Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef),
+        (Arc::new(Field::new("b", DataType::Utf8, true)), Arc::new(StringArray::from(vec!["x", "y"])) as ArrayRef),
+    ];
+    let (struct_fields, struct_arrays): (Vec<_>, Vec<_>) = fields_of.into_iter().unzip();
+    let structure = StructArray::new(struct_fields.into(), struct_arrays, Some(vec![true, false].into()));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("bool", Arc::new(BooleanArray::from(vec![Some(true), None]))),
+        ("i8", Arc::new(Int8Array::from(vec![Some(-8), None]))),
+        ("i16", Arc::new(Int16Array::from(vec![Some(-16), None]))),
+        ("i32", Arc::new(Int32Array::from(vec![Some(-32), None]))),
+        ("i64", Arc::new(Int64Array::from(vec![Some(i64::MIN), None]))),
+        ("u8", Arc::new(UInt8Array::from(vec![Some(255), None]))),
+        ("u16", Arc::new(UInt16Array::from(vec![Some(65535), None]))),
+        ("u32", Arc::new(UInt32Array::from(vec![Some(u32::MAX), None]))),
+        ("u64", Arc::new(UInt64Array::from(vec![Some(u64::MAX), None]))),
+        ("f32", Arc::new(Float32Array::from(vec![Some(0.1), None]))),
+        ("f64", Arc::new(Float64Array::from(vec![Some(1e300), None]))),
+        ("dec", Arc::new(Decimal128Array::from(vec![Some(-12345), None]).with_precision_and_scale(10, 2).unwrap())),
+        ("text", utf8),
+        ("dict", Arc::new(dictionary)),
+        ("bytes", Arc::new(BinaryArray::from(vec![Some(&b"\x00\xff"[..]), None]))),
+        ("date", Arc::new(Date32Array::from(vec![Some(19_782), None]))),
+        ("time", Arc::new(Time64MicrosecondArray::from(vec![Some(3_723_000_004), None]))),
+        ("ts", Arc::new(TimestampMicrosecondArray::from(vec![Some(1_709_210_096_500_000), None]))),
+        ("tsz", Arc::new(TimestampMicrosecondArray::from(vec![Some(1_709_210_096_500_000), None]).with_timezone("UTC"))),
+        ("list", Arc::new(list.finish())),
+        ("struct", Arc::new(structure)),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true))).unwrap()
+}
+
+#[test]
+fn every_type_as_text() {
+    let server = Server::with(|_| {});
+    parquet(&server.folder.path().join("types.parquet"), &[every_type()]);
+    let mut session = server.session();
+    let rows = server.rows(&mut session, "SELECT * FROM types");
+    let first = "t|-8|-16|-32|-9223372036854775808|255|65535|4294967295|18446744073709551615|0.1|1e+300|-123.45|é|red|\\x00ff|\
+                 2024-02-29|01:02:03.000004|2024-02-29 12:34:56.5|2024-02-29 12:34:56.5+00|{1,NULL,3}|{\"a\":1,\"b\":\"x\"}";
+    assert_eq!(rows, [first, &["NULL"; 21].join("|"), "=SELECT 2"]);
+    // Only the text of a moment depends on the time zone.
+    server.rows(&mut session, "SET TIME ZONE 'America/New_York'");
+    assert_eq!(server.rows(&mut session, "SELECT ts, tsz FROM types LIMIT 1")[0], "2024-02-29 12:34:56.5|2024-02-29 07:34:56.5-05");
+    let others = "SELECT INTERVAL '1 month 2 days 3 hours', arrow_cast('a', 'Utf8View'), arrow_cast(1, 'Decimal256(50, 3)'), \
+                  make_array(make_array(1, 2), make_array(3, 4)), NULL";
+    assert_eq!(server.rows(&mut session, others)[0], "1 mon 2 days 03:00:00|a|1.000|{{1,2},{3,4}}|NULL");
+}
+
+#[test]
+fn columns_are_described_with_postgresql_s_types() {
+    let server = Server::with(|_| {});
+    parquet(&server.folder.path().join("types.parquet"), &[every_type()]);
+    let mut session = server.session();
+    let statement = session.one("SELECT * FROM types").unwrap();
+    let prepared = server.block_on(session.prepare(statement, &[])).unwrap();
+    let columns = prepared.columns.as_ref().unwrap();
+    let oids: Vec<u32> = columns.iter().map(|column| column.of.oid()).collect();
+    assert_eq!(
+        oids,
+        [16, 21, 21, 23, 20, 21, 23, 20, 1700, 700, 701, 1700, 25, 25, 17, 1082, 1083, 1114, 1184, 1007, 114]
+    );
+    assert_eq!((columns[11].name.as_str(), columns[11].modifier), ("dec", (10 << 16 | 2) + 4));
+}
+
+#[test]
+fn every_type_in_binary() {
+    let server = Server::with(|_| {});
+    parquet(&server.folder.path().join("types.parquet"), &[every_type()]);
+    let mut session = server.session();
+    // A Bind that wants all columns in binary, as it comes over the wire.
+    let mut wire = Session::<(), ()>::new(Default::default());
+    let mut out = Vec::new();
+    let statement = session.one("SELECT i32, i64, f64, dec, text, bytes, date, time, ts, tsz, list, bool FROM types").unwrap();
+    let prepared = server.block_on(session.prepare(statement, &[])).unwrap();
+    let mut bytes = Vec::new();
+    corun_wire::build::parse(&mut bytes, "", b"", &[0, 0]);
+    let (message, _) = Message::read(&bytes, &Default::default()).unwrap().unwrap();
+    assert!(matches!(wire.message(message, &mut out), Action::Parse(_)));
+    wire.parsed(&mut out, (), Vec::new(), prepared.columns.clone());
+    let mut bind = Vec::new();
+    corun_wire::build::message(&mut bind, b'B', |out| out.extend(b"\0\0\0\0\0\0\0\x01\0\x01"));
+    let (message, _) = Message::read(&bind, &Default::default()).unwrap().unwrap();
+    let Action::Bind { formats, bind, .. } = wire.message(message, &mut out) else {
+        panic!("a Bind");
+    };
+    let mut portal = session.bind(&prepared, bind.parameters()).unwrap();
+    let mut sink = Collected::default();
+    server.block_on(session.run(&mut portal, &formats, None, &mut sink)).unwrap();
+    let rows = messages(&sink.0);
+    let first: Vec<Vec<u8>> = fields(&rows[0].1).into_iter().map(|field| field.expect("no null")).collect();
+    let days = 19_782i32 - 10_957;
+    let moment = 1_709_210_096_500_000i64 - 946_684_800_000_000;
+    let list = [
+        1i32.to_be_bytes(),
+        1i32.to_be_bytes(),
+        23i32.to_be_bytes(),
+        3i32.to_be_bytes(),
+        1i32.to_be_bytes(),
+        4i32.to_be_bytes(),
+        1i32.to_be_bytes(),
+        (-1i32).to_be_bytes(),
+        4i32.to_be_bytes(),
+        3i32.to_be_bytes(),
+    ]
+    .concat();
+    let expected: Vec<Vec<u8>> = vec![
+        (-32i32).to_be_bytes().to_vec(),
+        i64::MIN.to_be_bytes().to_vec(),
+        1e300f64.to_be_bytes().to_vec(),
+        // Two groups, weight 0, negative, two digits behind the point: 123 and 4500.
+        vec![0, 2, 0, 0, 0x40, 0, 0, 2, 0, 123, 0x11, 0x94],
+        "é".as_bytes().to_vec(),
+        vec![0, 255],
+        days.to_be_bytes().to_vec(),
+        3_723_000_004i64.to_be_bytes().to_vec(),
+        moment.to_be_bytes().to_vec(),
+        moment.to_be_bytes().to_vec(),
+        list,
+        vec![1],
+    ];
+    assert_eq!(first, expected);
+    assert!(fields(&rows[1].1).iter().all(Option::is_none));
+}

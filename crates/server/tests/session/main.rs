@@ -1,0 +1,12 @@
+//! Sessions over real files: what clients are sent, byte by byte where it matters, and what ends a statement.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod answers;
+mod commands;
+mod errors;
+mod extended;
+mod harness;
+mod limits;
+mod parameters;
