@@ -90,3 +90,22 @@ fn several_loops() {
         assert_eq!(printed(&server, "user=ann", &["select 1"]), "1\n");
     }
 }
+
+#[test]
+fn over_io_uring() {
+    if corun_net::reactor::Uring::new().is_err() {
+        println!("skipped: this kernel has no io_uring");
+        return;
+    }
+    let config = FrontConfig {
+        io: corun_server::front::Io::IoUring,
+        loops: 2,
+        ..FrontConfig::default()
+    };
+    let server = Server::open(config);
+    assert_eq!(
+        printed(&server, "user=ann", &["rows 20000"]).lines().count(),
+        20_000
+    );
+    assert_eq!(printed(&server, "user=ann", &["who"]), "ann\n");
+}
