@@ -25,7 +25,7 @@ pub const PROGRAMS: [Program; 3] = [
     },
     Program {
         name: "corun-sql",
-        commands: &["sql", "worker"],
+        commands: &["sql", "serve", "user", "worker"],
     },
     Program {
         name: "corun-lab",

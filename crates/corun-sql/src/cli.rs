@@ -13,6 +13,7 @@ use clap::{Parser, Subcommand};
     after_help = "Examples:
   corun-sql sql --ssb 1       a SQL shell over generated Star Schema Benchmark data
   corun-sql sql sales.parquet -c 'select count(*) from sales'
+  corun-sql serve data        a server of the files in data, for psql and drivers
 
 Exit codes: 0 ok, 1 failed, 2 wrong usage. `corun-sql COMMAND --help` has more examples."
 )]
@@ -31,6 +32,10 @@ pub struct Arguments {
 pub enum Command {
     /// SQL shell, or one-shot with -c or -f, over files and generated data.
     Sql(Box<crate::sql::SqlArgs>),
+    /// Serve folders of files and stores to psql, drivers and BI tools, by PostgreSQL's protocol.
+    Serve(Box<crate::serve::ServeArgs>),
+    /// Users of `serve`.
+    User(crate::serve::user::UserArgs),
     /// Run stages of other machines' statements.
     Worker(crate::cluster::WorkerArgs),
     /// Copy a store's folder into a new one, after every byte was checked.

@@ -5,6 +5,7 @@ mod cli;
 mod cluster;
 mod copies;
 mod scratch;
+mod serve;
 mod sql;
 
 use std::process::ExitCode;
@@ -23,7 +24,10 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(code) => return code,
     };
-    out::start_logging(arguments.verbose);
+    // A server logs as its settings say.
+    if !matches!(arguments.command, cli::Command::Serve(_)) {
+        out::start_logging(arguments.verbose);
+    }
     // Where none can be made, a query that needs files says why.
     let scratch = || scratch::Scratch::begin().ok();
     let result = match arguments.command {
@@ -31,6 +35,11 @@ fn main() -> ExitCode {
             let _scratch = scratch();
             sql::run(*args)
         }
+        cli::Command::Serve(args) => {
+            let _scratch = scratch();
+            serve::run(*args, arguments.verbose)
+        }
+        cli::Command::User(args) => serve::user::run(&args),
         cli::Command::Worker(args) => {
             let _scratch = scratch();
             cluster::run(&args)

@@ -12,7 +12,9 @@
 
 pub mod catalog;
 pub mod data;
+pub mod front;
 pub mod session;
+pub mod users;
 
 // The Rust blocks of the README run as doctests of this crate.
 #[cfg(doctest)]

@@ -6,6 +6,7 @@ mod manifests;
 #[path = "../../../corun/tests/program/mod.rs"]
 mod program;
 mod scratch;
+mod serve;
 #[path = "../../../store/tests/all/skipped.rs"]
 mod skipped;
 mod sql;

@@ -37,7 +37,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("corun-distributed", &["corun-datafusion"]),
     (
         "corun-server",
-        &["corun-datafusion", "corun-store", "corun-topology", "corun-wire"],
+        &[
+            "corun-net",
+            "corun-datafusion",
+            "corun-store",
+            "corun-topology",
+            "corun-wire",
+        ],
     ),
     ("corun-python", &["corun-datafusion", "corun-topology"]),
     (
@@ -80,6 +86,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "corun-store",
             "corun-datafusion",
             "corun-distributed",
+            "corun-server",
             "corun-workloads",
             "corun-cli",
         ],

@@ -41,6 +41,19 @@ impl DataError {
         DataError::new("58030", primary)
     }
 
+    /// A key that a file should not have, with the nearest that it may have.
+    pub(crate) fn unknown_key(key: &str, known: &[&str]) -> Self {
+        DataError::config(format!("unknown key \"{key}\"")).nearest(key, known)
+    }
+
+    /// The same with a hint at the nearest name.
+    pub(crate) fn nearest(self, given: &str, known: &[&str]) -> Self {
+        match nearest(given, known) {
+            Some(nearest) => self.hint(format!("did you mean \"{nearest}\"?")),
+            None => self.hint(format!("there are {}", known.join(", "))),
+        }
+    }
+
     pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
         self

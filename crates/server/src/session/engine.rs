@@ -157,7 +157,8 @@ impl Engine {
         if config.threads > 0 {
             runtime.worker_threads(config.threads);
         }
-        let runtime = runtime.thread_name("corun-session").enable_all().build()?;
+        // Plans of many joins recurse deeply.
+        let runtime = runtime.thread_name("corun-session").thread_stack_size(8 << 20).enable_all().build()?;
         Ok(Engine(Arc::new(Inner {
             data,
             base,

@@ -1,0 +1,172 @@
+//! [`Access`]: who gets in, and how they show who they are.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use corun_wire::auth::Mock;
+use corun_wire::auth::hba::{FileError, Rules};
+use corun_wire::auth::ident::IdentMaps;
+use corun_wire::server::Policy;
+use corun_wire::tls::{TlsError, TlsFiles, TlsMode, TlsServer};
+use ring::rand::SystemRandom;
+
+use crate::data::DataError;
+use crate::users::UserTable;
+
+/// Rules where there are no users: this machine's own, without a proof.
+const RULES_WITHOUT_USERS: &str =
+    "local all all trust\nhost all all 127.0.0.0/8 trust\nhost all all ::1/128 trust\n";
+/// Rules where there are users.
+const RULES_WITH_USERS: &str = "local all all scram-sha-256\nhostssl all all all scram-sha-256\n\
+    host all all 127.0.0.0/8 scram-sha-256\nhost all all ::1/128 scram-sha-256\n";
+/// And where passwords' proofs may go over any network without TLS.
+const RULES_IN_PLAINTEXT: &str = "host all all all scram-sha-256\n";
+
+/// What is wrong with who may get in.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// The file of rules.
+    #[error(transparent)]
+    Rules(#[from] FileError),
+    /// The file of users.
+    #[error(transparent)]
+    Users(#[from] DataError),
+    /// Certificate and key.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Others reach the address.
+    #[error(
+        "others reach {0}, and there is no file of users\nhint: give --users FILE; or listen at 127.0.0.1"
+    )]
+    NoUsers(SocketAddr),
+    /// Others reach the address.
+    #[error(
+        "others reach {0}, and there is no TLS\n\
+         hint: give --tls-cert and --tls-key; or --allow-plaintext, where nobody else is on the network"
+    )]
+    NoTls(SocketAddr),
+    /// Only one of certificate and key.
+    #[error("TLS needs a certificate and its key\nhint: give both --tls-cert and --tls-key")]
+    HalfTls,
+    /// No random numbers.
+    #[error("the system has no random numbers")]
+    Random,
+}
+
+/// Who gets in.
+pub struct Access {
+    rules: Rules,
+    maps: IdentMaps,
+    users: UserTable,
+    mock: Mock,
+    random: SystemRandom,
+    tls: Option<TlsServer>,
+}
+
+/// Where the parts of an [`Access`] are read from.
+#[derive(Clone, Debug, Default)]
+pub struct AccessFiles {
+    /// The file of users.
+    pub users: Option<PathBuf>,
+    /// The file of rules.
+    pub hba: Option<PathBuf>,
+    /// The certificate.
+    pub tls_cert: Option<PathBuf>,
+    /// Its key.
+    pub tls_key: Option<PathBuf>,
+    /// Whether others may log in without TLS.
+    pub allow_plaintext: bool,
+}
+
+impl Access {
+    /// Reads the files, and checks that they are enough for these addresses.
+    ///
+    /// # Errors
+    /// Files that cannot be read; an address that others reach without users, or without TLS.
+    pub fn load(files: &AccessFiles, listen: &[SocketAddr]) -> Result<Self, AccessError> {
+        let tls = match (&files.tls_cert, &files.tls_key) {
+            (None, None) => None,
+            (Some(cert), Some(key)) => Some(TlsServer::load(&TlsFiles {
+                mode: TlsMode::Prefer,
+                cert: Some(cert.clone()),
+                key: Some(key.clone()),
+                ..TlsFiles::default()
+            })?),
+            _ => return Err(AccessError::HalfTls),
+        };
+        if let Some(open) = listen.iter().find(|address| !address.ip().is_loopback()) {
+            if files.users.is_none() {
+                return Err(AccessError::NoUsers(*open));
+            }
+            if tls.is_none() && !files.allow_plaintext {
+                return Err(AccessError::NoTls(*open));
+            }
+        }
+        let users = match &files.users {
+            Some(path) => UserTable::load(path)?,
+            None => UserTable::everyone(),
+        };
+        let rules = match &files.hba {
+            Some(path) => Rules::load(path)?,
+            None => Rules::parse(&default_rules(files), Path::new("the rules without a file"))?,
+        };
+        let random = SystemRandom::new();
+        let mock = users.mock(&random).ok_or(AccessError::Random)?;
+        Ok(Self {
+            rules,
+            maps: IdentMaps::default(),
+            users,
+            mock,
+            random,
+            tls,
+        })
+    }
+
+    /// Whether everyone who reaches the server gets in as whoever they say.
+    pub fn is_open(&self) -> bool {
+        self.users.is_everyone()
+    }
+
+    /// Who there is; sessions ask it for rights.
+    pub fn users(&self) -> &UserTable {
+        &self.users
+    }
+
+    /// What is not wrong but should be looked at.
+    pub fn warnings(&self) -> impl Iterator<Item = &str> {
+        let of_tls = self.tls.iter().flat_map(TlsServer::warnings);
+        self.users.warnings().iter().chain(of_tls).map(String::as_str)
+    }
+
+    /// Sessions of TLS, where there is a certificate.
+    pub(super) fn tls(&self) -> Option<&TlsServer> {
+        self.tls.as_ref()
+    }
+
+    /// Random numbers.
+    pub(super) fn random(&self) -> &SystemRandom {
+        &self.random
+    }
+
+    /// What logins are held against.
+    pub(super) fn policy(&self) -> Policy<'_> {
+        Policy {
+            rules: &self.rules,
+            maps: &self.maps,
+            users: &self.users,
+            mock: &self.mock,
+            random: &self.random,
+            offers_tls: self.tls.is_some(),
+            // Rules say so (`hostssl`).
+            requires_tls: false,
+        }
+    }
+}
+
+fn default_rules(files: &AccessFiles) -> String {
+    match (&files.users, files.allow_plaintext) {
+        (None, _) => RULES_WITHOUT_USERS.to_owned(),
+        (Some(_), false) => RULES_WITH_USERS.to_owned(),
+        (Some(_), true) => [RULES_WITH_USERS, RULES_IN_PLAINTEXT].concat(),
+    }
+}

@@ -1,0 +1,76 @@
+//! [`Client`]: one connection on its event loop.
+//!
+//! ```text
+//!  Login ─ entered ─► Busy ◄─── whole messages ─── Idle
+//!    │                 │ └──── done ───────────────►┘
+//!    └► Leaving ◄──────┴─ last words in the pipe
+//! ```
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use corun_net::reactor::Token;
+use corun_wire::server::Login;
+use corun_wire::transport::Transport;
+use tokio::sync::oneshot;
+
+use super::engine::SqlSession;
+use super::outlet::Pipe;
+use super::shared::ClientId;
+use super::work::{Back, Work};
+
+/// Bytes of a client that wait for its task before the client is paused, and that are not counted among all clients'.
+pub(super) const INBOX_BYTES: usize = 64 << 10;
+
+/// A connection.
+pub(super) struct Client<S: SqlSession> {
+    pub id: ClientId,
+    pub transport: Transport,
+    /// `None` over a Unix socket.
+    pub address: Option<IpAddr>,
+    /// Over a Unix socket.
+    pub os_user: Option<String>,
+    pub stage: Stage<S>,
+    /// When the stage began.
+    pub since: Duration,
+    /// Plain bytes for the next task.
+    pub inbox: Vec<u8>,
+    /// Of these, bytes counted among all clients'.
+    pub reserved: usize,
+    pub paused: bool,
+    /// It counts among the connections there may be.
+    pub counted: bool,
+    pub pipe: Arc<Pipe>,
+    /// Once it has logged in.
+    pub pid: Option<u32>,
+}
+
+/// What a client is at.
+pub(super) enum Stage<S: SqlSession> {
+    /// It has not logged in.
+    Login(Box<Login>),
+    /// It waits for nothing.
+    Idle(Box<Work<S>>),
+    /// A task has its session.
+    Busy(oneshot::Receiver<Back<S>>),
+    /// What is in the pipe goes out, then the connection ends.
+    Leaving,
+}
+
+const LISTENER_BIT: usize = 1;
+
+/// The token of the connection in this slot.
+pub(super) fn client_token(slot: usize) -> Token {
+    slot << 1
+}
+
+/// The token of the listener with this number.
+pub(super) fn listener_token(number: usize) -> Token {
+    number << 1 | LISTENER_BIT
+}
+
+/// The slot of a connection's token.
+pub(super) fn slot_of(token: Token) -> usize {
+    token >> 1
+}

@@ -1,0 +1,178 @@
+//! [`SqlEngine`] and [`SqlSession`]: what the front needs of whoever runs statements; [`crate::session`] is it, and tests have another.
+
+use std::sync::Arc;
+
+use corun_wire::TransactionStatus;
+use corun_wire::error::Refusal;
+use corun_wire::server::{Column, ResultFormats};
+use corun_wire::values::{Format, Type};
+
+use crate::session::{ClientSession, Effect, Engine, Identity, Portal, Prepared, Ran, Sink};
+
+/// Makes sessions. Clones are the same engine.
+pub trait SqlEngine: Clone + Send + Sync + 'static {
+    /// What it makes.
+    type Session: SqlSession;
+
+    /// A session for a client. Called on a thread of the runtime.
+    ///
+    /// # Errors
+    /// What the client is told: no such database, a setting that there is not.
+    fn session(&self, who: Identity) -> Result<Self::Session, Refusal>;
+
+    /// Where the futures of its sessions are polled.
+    fn runtime(&self) -> tokio::runtime::Handle;
+}
+
+/// A prepared statement, and what its client is told of it.
+#[derive(Clone, Debug)]
+pub struct Described<P> {
+    /// The statement, as the session keeps it.
+    pub statement: P,
+    /// Types of its parameters.
+    pub parameters: Vec<Type>,
+    /// Columns of its result; `None`: it returns no rows.
+    pub columns: Option<Vec<Column>>,
+}
+
+/// Runs the statements of one client, one after the other. The methods are those of [`ClientSession`].
+pub trait SqlSession: Send + 'static {
+    /// A prepared statement.
+    type Prepared: Clone + Send + Sync + 'static;
+    /// A statement with its parameters, and how far it was run.
+    type Portal: Send + 'static;
+
+    /// What the client is told at its login (`server_version`, `TimeZone`, ...).
+    fn reported(&self) -> Vec<(String, String)>;
+
+    /// Ends what runs with 57014 when it is called, from any thread; does nothing to what begins later.
+    fn canceller(&self) -> Arc<dyn Fn() + Send + Sync>;
+
+    /// Prepares the only statement of a text; `types` are the OIDs that the client gives, 0 where it leaves one open.
+    ///
+    /// # Errors
+    /// What cannot be run, or not by this user.
+    fn prepare(
+        &mut self,
+        sql: &str,
+        types: &[u32],
+    ) -> impl Future<Output = Result<Described<Self::Prepared>, Refusal>> + Send;
+
+    /// Binds a statement to parameters.
+    ///
+    /// # Errors
+    /// A value that cannot be read.
+    fn bind<'v>(
+        &mut self,
+        statement: &Self::Prepared,
+        parameters: impl Iterator<Item = (Format, Option<&'v [u8]>)>,
+    ) -> Result<Self::Portal, Refusal>;
+
+    /// Runs a portal and writes what it returns, DataRow messages or those of COPY.
+    ///
+    /// # Errors
+    /// What the client is told instead of the rest.
+    fn run(
+        &mut self,
+        portal: &mut Self::Portal,
+        formats: &ResultFormats,
+        rows_max: Option<u32>,
+        sink: &mut impl Sink,
+    ) -> impl Future<Output = Result<Ran, Refusal>> + Send;
+
+    /// Runs the statements of a simple query and writes everything but errors, effects and ReadyForQuery.
+    ///
+    /// # Errors
+    /// That of the statement that fails.
+    fn simple(&mut self, sql: &str, sink: &mut impl Sink)
+    -> impl Future<Output = Result<(), Refusal>> + Send;
+
+    /// Ends the implicit transaction of a pipeline.
+    ///
+    /// # Errors
+    /// What the client is told.
+    fn end_pipeline(&mut self, commit: bool) -> impl Future<Output = Result<(), Refusal>> + Send;
+
+    /// The transaction, as ReadyForQuery says it.
+    fn transaction(&self) -> TransactionStatus;
+
+    /// Something outside failed: an open transaction has failed.
+    fn fail_transaction(&mut self);
+
+    /// What there is to tell since the last call.
+    fn take_effects(&mut self) -> Vec<Effect>;
+}
+
+impl SqlEngine for Engine {
+    type Session = ClientSession;
+
+    fn session(&self, who: Identity) -> Result<ClientSession, Refusal> {
+        Engine::session(self, who)
+    }
+
+    fn runtime(&self) -> tokio::runtime::Handle {
+        Engine::runtime(self)
+    }
+}
+
+impl SqlSession for ClientSession {
+    type Prepared = Arc<Prepared>;
+    type Portal = Portal;
+
+    fn reported(&self) -> Vec<(String, String)> {
+        ClientSession::reported(self)
+    }
+
+    fn canceller(&self) -> Arc<dyn Fn() + Send + Sync> {
+        let handle = self.cancel_handle();
+        Arc::new(move || handle.cancel())
+    }
+
+    async fn prepare(&mut self, sql: &str, types: &[u32]) -> Result<Described<Arc<Prepared>>, Refusal> {
+        let parsed = self.one(sql)?;
+        let statement = ClientSession::prepare(self, parsed, types).await?;
+        Ok(Described {
+            parameters: statement.parameters.clone(),
+            columns: statement.columns.clone(),
+            statement,
+        })
+    }
+
+    fn bind<'v>(
+        &mut self,
+        statement: &Arc<Prepared>,
+        parameters: impl Iterator<Item = (Format, Option<&'v [u8]>)>,
+    ) -> Result<Portal, Refusal> {
+        ClientSession::bind(self, statement, parameters)
+    }
+
+    async fn run(
+        &mut self,
+        portal: &mut Portal,
+        formats: &ResultFormats,
+        rows_max: Option<u32>,
+        sink: &mut impl Sink,
+    ) -> Result<Ran, Refusal> {
+        ClientSession::run(self, portal, formats, rows_max, sink).await
+    }
+
+    async fn simple(&mut self, sql: &str, sink: &mut impl Sink) -> Result<(), Refusal> {
+        ClientSession::simple(self, sql, sink).await
+    }
+
+    async fn end_pipeline(&mut self, commit: bool) -> Result<(), Refusal> {
+        ClientSession::end_pipeline(self, commit).await
+    }
+
+    fn transaction(&self) -> TransactionStatus {
+        ClientSession::transaction(self)
+    }
+
+    fn fail_transaction(&mut self) {
+        ClientSession::fail_transaction(self);
+    }
+
+    fn take_effects(&mut self) -> Vec<Effect> {
+        ClientSession::take_effects(self)
+    }
+}

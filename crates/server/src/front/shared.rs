@@ -1,0 +1,258 @@
+//! [`Shared`]: what event loops and tasks have in common: who may come in, keys of cancel requests, letters between threads, the end.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+
+use corun_net::reactor::{Stream, Waker};
+use corun_wire::auth::scram::same;
+use corun_wire::error::{Refusal, code};
+use parking_lot::Mutex;
+
+use super::access::Access;
+use super::config::FrontConfig;
+
+/// Connections beyond the sessions that there may be: logins, and requests to cancel.
+const LOGINS_MAX: usize = 256;
+
+/// A client, among all that its event loop ever had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ClientId {
+    pub slot: usize,
+    pub number: u64,
+}
+
+/// A letter to an event loop.
+pub(super) enum Mail {
+    /// A connection to serve.
+    Stream(Stream),
+    /// A client's pipe has something.
+    Output(ClientId),
+    /// A client's task is done.
+    Back(ClientId),
+}
+
+/// Letters to one event loop. Each client has at most two under way, and connections are counted: it is bounded by those.
+pub(super) struct Mailbox {
+    letters: Mutex<Vec<Mail>>,
+    waker: Waker,
+}
+
+impl Mailbox {
+    pub fn new(waker: Waker) -> Self {
+        Self {
+            letters: Mutex::default(),
+            waker,
+        }
+    }
+
+    pub fn post(&self, mail: Mail) {
+        self.letters.lock().push(mail);
+        self.waker.wake();
+    }
+
+    pub fn take(&self) -> Vec<Mail> {
+        std::mem::take(&mut *self.letters.lock())
+    }
+
+    pub fn wake(&self) {
+        self.waker.wake();
+    }
+}
+
+/// Ends what a session runs.
+pub(super) type Canceller = Arc<dyn Fn() + Send + Sync>;
+
+struct Key {
+    secret: Vec<u8>,
+    cancel: Canceller,
+}
+
+/// See [`self`].
+pub(super) struct Shared {
+    pub config: FrontConfig,
+    pub access: Access,
+    pub mailboxes: Vec<Arc<Mailbox>>,
+    connections: AtomicUsize,
+    /// Sessions of each user.
+    sessions: Mutex<Sessions>,
+    keys: Mutex<HashMap<u32, Key>>,
+    next_pid: AtomicU32,
+    inbox_bytes: AtomicUsize,
+    stopping: AtomicBool,
+    terminating: AtomicBool,
+    at_once: AtomicBool,
+}
+
+#[derive(Default)]
+struct Sessions {
+    all: usize,
+    of_user: HashMap<String, usize>,
+}
+
+impl Shared {
+    pub fn new(config: FrontConfig, access: Access, mailboxes: Vec<Arc<Mailbox>>) -> Self {
+        Self {
+            config,
+            access,
+            mailboxes,
+            connections: AtomicUsize::new(0),
+            sessions: Mutex::default(),
+            keys: Mutex::default(),
+            next_pid: AtomicU32::new(0),
+            inbox_bytes: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            terminating: AtomicBool::new(false),
+            at_once: AtomicBool::new(false),
+        }
+    }
+
+    /// Counts a connection; `false` where there are too many.
+    pub fn connect(&self) -> bool {
+        let most = self.config.connections_max.saturating_add(LOGINS_MAX);
+        let counted = self.connections.fetch_add(1, Ordering::Relaxed) < most;
+        if !counted {
+            self.disconnect();
+        }
+        counted
+    }
+
+    pub fn disconnect(&self) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Gives a client that has logged in a number, if there is room for it.
+    pub fn admit(self: &Arc<Self>, user: &str) -> Result<Admission, Refusal> {
+        let mut sessions = self.sessions.lock();
+        if sessions.all >= self.config.connections_max {
+            return Err(too_many());
+        }
+        let of_user = sessions.of_user.get(user).copied().unwrap_or_default();
+        if self
+            .config
+            .user_connections_max
+            .is_some_and(|most| of_user >= most)
+        {
+            let what = format!("too many connections for role \"{user}\"");
+            return Err(Refusal::new(code::TOO_MANY_CONNECTIONS, what));
+        }
+        sessions.all += 1;
+        sessions.of_user.insert(user.to_owned(), of_user + 1);
+        drop(sessions);
+        let keys = self.keys.lock();
+        let pid = loop {
+            // Positive for clients that read it as a signed number.
+            let next = self.next_pid.fetch_add(1, Ordering::Relaxed) % (i32::MAX as u32) + 1;
+            if !keys.contains_key(&next) {
+                break next;
+            }
+        };
+        drop(keys);
+        Ok(Admission {
+            shared: Arc::clone(self),
+            user: user.to_owned(),
+            pid,
+        })
+    }
+
+    /// Cancels what a client runs, if the secret is its own.
+    pub fn cancel(&self, pid: u32, secret: &[u8]) {
+        let keys = self.keys.lock();
+        let key = keys.get(&pid).filter(|key| same(&key.secret, secret));
+        let cancel = key.map(|key| Arc::clone(&key.cancel));
+        drop(keys);
+        if let Some(cancel) = cancel {
+            cancel();
+        }
+    }
+
+    /// Takes bytes of messages that are not whole into account; `false` where there are too many.
+    pub fn reserve(&self, held: &mut usize, wanted: usize) -> bool {
+        if wanted > *held {
+            let more = wanted - *held;
+            if self.inbox_bytes.fetch_add(more, Ordering::Relaxed) + more > self.config.inbox_bytes_max {
+                self.inbox_bytes.fetch_sub(more, Ordering::Relaxed);
+                return false;
+            }
+        } else {
+            self.inbox_bytes.fetch_sub(*held - wanted, Ordering::Relaxed);
+        }
+        *held = wanted;
+        true
+    }
+
+    /// No more clients; those there are leave when their statements are done.
+    pub fn stop(&self, at_once: bool) {
+        self.stopping.store(true, Ordering::Release);
+        if at_once {
+            self.at_once.store(true, Ordering::Release);
+        }
+        self.mailboxes.iter().for_each(|mailbox| mailbox.wake());
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    pub fn ends_at_once(&self) -> bool {
+        self.at_once.load(Ordering::Acquire)
+    }
+
+    /// Cancels everything that runs now.
+    pub fn terminate(&self) {
+        self.terminating.store(true, Ordering::Release);
+        let all: Vec<Canceller> = self
+            .keys
+            .lock()
+            .values()
+            .map(|key| Arc::clone(&key.cancel))
+            .collect();
+        all.iter().for_each(|cancel| cancel());
+    }
+
+    /// Whether what is cancelled now is because of the end.
+    pub fn is_terminating(&self) -> bool {
+        self.terminating.load(Ordering::Acquire)
+    }
+}
+
+/// A session that is counted, as long as this lives.
+pub(super) struct Admission {
+    shared: Arc<Shared>,
+    user: String,
+    pub pid: u32,
+}
+
+impl Admission {
+    /// From now on requests with this secret cancel.
+    pub fn register(&self, secret: Vec<u8>, cancel: Canceller) {
+        self.shared.keys.lock().insert(self.pid, Key { secret, cancel });
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.shared.keys.lock().remove(&self.pid);
+        let mut sessions = self.shared.sessions.lock();
+        sessions.all -= 1;
+        if let Some(count) = sessions.of_user.get_mut(&self.user) {
+            *count -= 1;
+            if *count == 0 {
+                sessions.of_user.remove(&self.user);
+            }
+        }
+    }
+}
+
+/// What a client is told that finds no room.
+pub(super) fn too_many() -> Refusal {
+    Refusal::new(code::TOO_MANY_CONNECTIONS, "sorry, too many clients already")
+}
+
+/// What a client is told when the server stops.
+pub(super) fn shutdown() -> Refusal {
+    Refusal::new(
+        code::ADMIN_SHUTDOWN,
+        "terminating connection due to administrator command",
+    )
+}

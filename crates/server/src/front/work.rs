@@ -1,0 +1,309 @@
+//! [`Work`]: a client's session while a task of the runtime has it, and what the task does with the client's messages.
+
+use std::sync::Arc;
+
+use corun_wire::error::{Refusal, code};
+use corun_wire::server::{Action, Executed, Message, ResultFormats, Session, welcome};
+use corun_wire::startup::Startup;
+use corun_wire::{TransactionStatus, build};
+use ring::rand::SecureRandom as _;
+use tokio::sync::oneshot;
+
+use super::engine::{SqlEngine, SqlSession};
+use super::outlet::{Outlet, Pipe};
+use super::shared::{Admission, ClientId, Mail, Mailbox, Shared, shutdown};
+use crate::session::{Effect, Gone, Identity, Ran};
+
+/// A portal of the session's, and the formats its client wants.
+type Bound<S> = (<S as SqlSession>::Portal, ResultFormats);
+
+/// See [`self`].
+pub(super) struct Work<S: SqlSession> {
+    shared: Arc<Shared>,
+    session: Session<S::Prepared, Bound<S>>,
+    sql: S,
+    outlet: Outlet,
+    _admission: Admission,
+}
+
+/// What a task hands back.
+pub(super) enum Back<S: SqlSession> {
+    /// All whole messages are done; the rest of what it was given.
+    Ready(Box<Work<S>>, Vec<u8>),
+    /// The session is over; its last words are in the pipe.
+    Ended,
+}
+
+/// Why a task ends before its messages do.
+enum Stop {
+    /// Nobody listens, or the client says goodbye.
+    Gone,
+    /// The client is told this, and sent away.
+    Fatal(Refusal),
+}
+
+impl From<Gone> for Stop {
+    fn from(_: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+/// Tells the event loop that a task is over, however it ends.
+struct Ring {
+    mailbox: Arc<Mailbox>,
+    client: ClientId,
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        self.mailbox.post(Mail::Back(self.client));
+    }
+}
+
+/// Runs a task of a client; what it returns comes by the channel after [`Mail::Back`].
+pub(super) fn spawn<S: SqlSession>(
+    runtime: &tokio::runtime::Handle,
+    mailbox: &Arc<Mailbox>,
+    client: ClientId,
+    task: impl Future<Output = Back<S>> + Send + 'static,
+) -> oneshot::Receiver<Back<S>> {
+    let (sender, receiver) = oneshot::channel();
+    let ring = Ring {
+        mailbox: Arc::clone(mailbox),
+        client,
+    };
+    runtime.spawn(async move {
+        let back = task.await;
+        // A client that is gone takes nothing back: its session ends here, not on the event loop.
+        let _ = sender.send(back);
+        drop(ring);
+    });
+    receiver
+}
+
+/// Makes a session, welcomes its client, and serves what it has sent already.
+pub(super) async fn begin<E: SqlEngine>(
+    shared: Arc<Shared>,
+    engine: E,
+    pipe: Arc<Pipe>,
+    startup: Startup,
+    who: Identity,
+    admission: Admission,
+    inbox: Vec<u8>,
+) -> Back<E::Session> {
+    let mut outlet = Outlet::new(pipe);
+    let mut secret = vec![0; startup.secret_bytes()];
+    let random = shared.access.random().fill(&mut secret);
+    let made = match random {
+        Ok(()) => engine.session(who),
+        Err(_) => Err(Refusal::new(
+            code::INTERNAL_ERROR,
+            "the system has no random numbers",
+        )),
+    };
+    let sql = match made {
+        Ok(sql) => sql,
+        Err(refusal) => {
+            build::fatal(outlet.pending(), &refusal);
+            let _ = outlet.flush().await;
+            return Back::Ended;
+        }
+    };
+    let parameters = sql.reported();
+    let parameters = parameters
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let welcome = welcome(&startup, parameters, admission.pid, &secret);
+    outlet.pending().extend(welcome);
+    admission.register(secret, sql.canceller());
+    let session = Session::new(shared.config.client);
+    let work = Box::new(Work {
+        shared,
+        session,
+        sql,
+        outlet,
+        _admission: admission,
+    });
+    serve(work, inbox).await
+}
+
+/// Does what the whole messages in `inbox` ask for.
+pub(super) async fn serve<S: SqlSession>(mut work: Box<Work<S>>, mut inbox: Vec<u8>) -> Back<S> {
+    let pipe = Arc::clone(work.outlet.pipe());
+    // Of a client that is gone nothing goes on, whatever a cancel request has missed.
+    let done = tokio::select! {
+        done = work.messages(&inbox) => done,
+        () = pipe.gone() => Err(Stop::Gone),
+    };
+    match done {
+        Ok(used) => {
+            if used == inbox.len() {
+                inbox = Vec::new();
+            } else {
+                inbox.drain(..used);
+            }
+            Back::Ready(work, inbox)
+        }
+        Err(Stop::Gone) => Back::Ended,
+        Err(Stop::Fatal(refusal)) => {
+            build::fatal(work.outlet.pending(), &refusal);
+            let _ = work.outlet.flush().await;
+            Back::Ended
+        }
+    }
+}
+
+impl<S: SqlSession> Work<S> {
+    /// Returns how many bytes were whole messages.
+    async fn messages(&mut self, inbox: &[u8]) -> Result<usize, Stop> {
+        let mut used = 0;
+        loop {
+            match Message::read(&inbox[used..], &self.shared.config.client) {
+                Ok(None) => break,
+                Ok(Some((message, bytes))) => {
+                    used += bytes;
+                    let is_end = matches!(message, Message::Query(_) | Message::Sync);
+                    self.message(message).await?;
+                    if is_end && self.shared.is_stopping() {
+                        break;
+                    }
+                }
+                Err(malformed) => {
+                    if self.session.malformed(&malformed, self.outlet.pending()) {
+                        self.outlet.flush().await?;
+                        return Err(Stop::Gone);
+                    }
+                    self.agree();
+                    used += malformed.used.unwrap_or_default();
+                }
+            }
+            self.outlet.flush_if_much().await?;
+        }
+        self.outlet.flush().await?;
+        Ok(used)
+    }
+
+    async fn message(&mut self, message: Message<'_>) -> Result<(), Stop> {
+        match self.session.message(message, self.outlet.pending()) {
+            Action::Nothing => {
+                self.agree();
+                Ok(())
+            }
+            Action::Flush => Ok(self.outlet.flush().await?),
+            Action::Terminate => Err(Stop::Gone),
+            Action::Query { sql } => {
+                let ran = self.sql.simple(sql, &mut self.outlet).await;
+                self.tell();
+                match ran {
+                    Ok(()) => {
+                        self.session.set_transaction(self.sql.transaction());
+                        self.session.query_done(self.outlet.pending());
+                        Ok(())
+                    }
+                    Err(refusal) => self.failed(&refusal),
+                }
+            }
+            Action::Parse(parse) => {
+                let types: Vec<u32> = parse.types().collect();
+                let prepared = self.sql.prepare(parse.sql, &types).await;
+                self.tell();
+                match prepared {
+                    Ok(of) => {
+                        let out = self.outlet.pending();
+                        self.session.parsed(out, of.statement, of.parameters, of.columns);
+                        Ok(())
+                    }
+                    Err(refusal) => self.failed(&refusal),
+                }
+            }
+            Action::Bind {
+                statement,
+                bind,
+                formats,
+            } => match self.sql.bind(&statement, bind.parameters()) {
+                Ok(portal) => {
+                    self.session.bound(self.outlet.pending(), (portal, formats));
+                    Ok(())
+                }
+                Err(refusal) => self.failed(&refusal),
+            },
+            Action::Execute { portal, rows_max } => self.execute(portal, rows_max).await,
+            Action::Sync { commit } => {
+                let ended = self.sql.end_pipeline(commit).await;
+                self.tell();
+                match ended {
+                    Ok(()) => {
+                        self.session.ended(self.outlet.pending());
+                        Ok(())
+                    }
+                    Err(refusal) => self.failed(&refusal),
+                }
+            }
+            // No statement asks for rows of the client, which these would be.
+            Action::CopyData(_) => Ok(()),
+            Action::CopyDone => self.failed(&Refusal::new(code::PROTOCOL_VIOLATION, "nothing is copied in")),
+            Action::CopyFail(refusal) => self.failed(&refusal),
+        }
+    }
+
+    async fn execute(&mut self, bound: Bound<S>, rows_max: Option<u32>) -> Result<(), Stop> {
+        let (mut portal, formats) = bound;
+        let ran = self
+            .sql
+            .run(&mut portal, &formats, rows_max, &mut self.outlet)
+            .await;
+        self.tell();
+        match ran {
+            Ok(ran) => {
+                let how = match &ran {
+                    Ran::Complete(tag) => Executed::Complete(tag),
+                    Ran::Suspended => Executed::Suspended,
+                    Ran::Empty => Executed::Empty,
+                };
+                self.session.set_transaction(self.sql.transaction());
+                self.session
+                    .executed(self.outlet.pending(), (portal, formats), how);
+                Ok(())
+            }
+            Err(refusal) => self.failed(&refusal),
+        }
+    }
+
+    /// What a call has brought beside its result.
+    fn tell(&mut self) {
+        let out = self.outlet.pending();
+        for effect in self.sql.take_effects() {
+            match effect {
+                Effect::Notice(says) => build::notice(out, &says),
+                Effect::Warning(says) => build::warning(out, &says),
+                Effect::Changed(name, value) => build::parameter_status(out, &name, &value),
+                Effect::Deallocate(name) => {
+                    self.session.deallocate(&name);
+                }
+                Effect::DeallocateAll => self.session.deallocate_all(),
+            }
+        }
+    }
+
+    fn failed(&mut self, refusal: &Refusal) -> Result<(), Stop> {
+        if self.outlet.pipe().is_closed() {
+            return Err(Stop::Gone);
+        }
+        if refusal.code == code::QUERY_CANCELED && self.shared.is_terminating() {
+            return Err(Stop::Fatal(shutdown()));
+        }
+        // A statement that failed may have begun or ended a transaction before.
+        self.session.set_transaction(self.sql.transaction());
+        self.session.failed(self.outlet.pending(), refusal);
+        self.agree();
+        Ok(())
+    }
+
+    /// What the protocol's state machine refused by itself fails the transaction of the session, too.
+    fn agree(&mut self) {
+        let failed = self.session.transaction() == TransactionStatus::Failed;
+        if failed && self.sql.transaction() == TransactionStatus::Open {
+            self.sql.fail_transaction();
+        }
+    }
+}
