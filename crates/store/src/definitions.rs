@@ -101,7 +101,7 @@ impl Transaction<'_> {
     /// The table of this definition: as [`Transaction::create_table`], if there is no table of its name.
     ///
     /// # Errors
-    /// As [`Store::create_table_if_missing`].
+    /// As [`Store::create_table_if_missing`](crate::Store::create_table_if_missing).
     pub fn create_table_if_missing(&self, definition: TableDef) -> Result<Table> {
         definition.check()?;
         self.change_definitions(|state| {

@@ -48,7 +48,7 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`StoreError::OtherDefinition`] if the table there is has other columns, another primary key, other indexes or constraints; the
+    /// [`StoreError::OtherDefinition`](crate::StoreError::OtherDefinition) if the table there is has other columns, another primary key, other indexes or constraints; the
     /// order of its indexes and constraints does not matter. Else as [`Store::create_table`].
     pub fn create_table_if_missing(&self, definition: TableDef) -> Result<Table> {
         let table = self.define(|transaction| transaction.create_table_if_missing(definition))?;

@@ -3,6 +3,7 @@
 mod basics;
 mod columns;
 mod constraints;
+mod constraints_last;
 mod constraints_model;
 mod copies;
 mod crash;
