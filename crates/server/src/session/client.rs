@@ -6,7 +6,9 @@ use super::engine::Inner;
 use super::error::{self, more};
 use super::parameters;
 use super::plan::Planned;
-use super::portal::{Encoding, Limits, Portal, Ran, Rows, Sink, Source, State, Tag, To, copy_end, copy_frame};
+use super::portal::{
+    Encoding, Limits, Portal, Ran, Rows, Sink, Source, State, Tag, To, copy_end, copy_frame,
+};
 use super::shared::Shared;
 use super::statement::{self, Kind, Parsed};
 use super::values::columns_of;
@@ -92,7 +94,9 @@ pub struct ClientSession {
 
 impl std::fmt::Debug for ClientSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientSession").field("shared", &self.shared).finish_non_exhaustive()
+        f.debug_struct("ClientSession")
+            .field("shared", &self.shared)
+            .finish_non_exhaustive()
     }
 }
 
@@ -191,7 +195,10 @@ impl ClientSession {
             }
             kind => prepared.columns = schema_of(kind, None).map(|schema| columns_of(&schema)),
         }
-        if prepared.parameters.is_empty() && types.iter().any(|of| *of != 0) && !matches!(statement.kind, Kind::Planned(_)) {
+        if prepared.parameters.is_empty()
+            && types.iter().any(|of| *of != 0)
+            && !matches!(statement.kind, Kind::Planned(_))
+        {
             prepared.parameters = parameters::decide(types, &HashMap::new(), &[])?;
         }
         Ok(Arc::new(prepared))
@@ -199,8 +206,11 @@ impl ClientSession {
 
     fn named(&self, name: &str) -> Result<&Arc<Prepared>, Refusal> {
         self.statements.get(name).ok_or_else(|| {
-            Refusal::new(code::UNDEFINED_STATEMENT, format!("prepared statement \"{name}\" does not exist"))
-                .hint("EXECUTE knows statements of PREPARE, not those of the protocol.")
+            Refusal::new(
+                code::UNDEFINED_STATEMENT,
+                format!("prepared statement \"{name}\" does not exist"),
+            )
+            .hint("EXECUTE knows statements of PREPARE, not those of the protocol.")
         })
     }
 
@@ -230,14 +240,20 @@ impl ClientSession {
         self.check_transaction(&of.statement.kind)?;
         let zone = self.shared.settings.lock().zone();
         let read = of.parameters.iter().zip(parameters).map(|(of, (format, bytes))| {
-            let value = bytes.map(|bytes| Value::read(*of, format, bytes, &zone)).transpose()?;
+            let value = bytes
+                .map(|bytes| Value::read(*of, format, bytes, &zone))
+                .transpose()?;
             parameters::scalar(*of, value)
         });
         let scalars = read.collect::<Result<Vec<_>, _>>()?;
         match scalars.len() == of.parameters.len() {
             true => Ok(scalars),
             false => {
-                let what = format!("bind message supplies {} parameters, but the statement requires {}", scalars.len(), of.parameters.len());
+                let what = format!(
+                    "bind message supplies {} parameters, but the statement requires {}",
+                    scalars.len(),
+                    of.parameters.len()
+                );
                 Err(Refusal::new(code::PROTOCOL_VIOLATION, what))
             }
         }
@@ -282,7 +298,10 @@ impl ClientSession {
         let statement = portal.prepared.statement.clone();
         let limits = self.begin(&statement);
         let ran = match self.check_transaction(&statement.kind) {
-            Ok(()) => self.run_limited(portal, formats, rows_max, &limits, out, sink).await,
+            Ok(()) => {
+                self.run_limited(portal, formats, rows_max, &limits, out, sink)
+                    .await
+            }
             Err(refusal) => Err(refusal),
         };
         drop(limits);
@@ -345,7 +364,11 @@ impl ClientSession {
             (Kind::CopyOut { options, .. }, _) => {
                 let copy = CopyOut::new(options.clone());
                 let schema = rows.schema();
-                let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+                let names: Vec<&str> = schema
+                    .fields()
+                    .iter()
+                    .map(|field| field.name().as_str())
+                    .collect();
                 copy_frame(out, &copy, options.format, names.into_iter());
                 let how = Encoding {
                     zone,
@@ -362,7 +385,10 @@ impl ClientSession {
             (_, Some(_)) => {
                 let to = To::DataRows(formats);
                 let how = Encoding { zone, to };
-                if !rows.send(&how, rows_max, &statement.text, limits, out, sink).await? {
+                if !rows
+                    .send(&how, rows_max, &statement.text, limits, out, sink)
+                    .await?
+                {
                     return Ok(Ran::Suspended);
                 }
                 rows.tag(0)
@@ -405,7 +431,9 @@ impl ClientSession {
                 let Kind::Planned(sql) = &inner.statement.kind else {
                     return Err(Refusal::new(code::NOT_SUPPORTED, "EXECUTE is for queries only"));
                 };
-                let parameters = self.arguments(name, &inner.parameters, arguments.as_deref()).await?;
+                let parameters = self
+                    .arguments(name, &inner.parameters, arguments.as_deref())
+                    .await?;
                 let plan = self.plan_again(&inner, sql).await?;
                 let tag = tag_of(&plan, sql);
                 Rows::new(self.source(plan, &parameters, "").await?, tag)
@@ -416,19 +444,32 @@ impl ClientSession {
     }
 
     /// The arguments of an EXECUTE, which are expressions without columns.
-    async fn arguments(&self, name: &str, types: &[Type], given: Option<&Statement>) -> Result<Vec<ScalarValue>, Refusal> {
+    async fn arguments(
+        &self,
+        name: &str,
+        types: &[Type],
+        given: Option<&Statement>,
+    ) -> Result<Vec<ScalarValue>, Refusal> {
         let count = |given: usize| {
             let what = format!("wrong number of parameters for prepared statement \"{name}\"");
-            Refusal::new(code::SYNTAX_ERROR, what).detail(format!("Expected {} parameters but got {given}.", types.len()))
+            Refusal::new(code::SYNTAX_ERROR, what)
+                .detail(format!("Expected {} parameters but got {given}.", types.len()))
         };
         let Some(statement) = given else {
-            return if types.is_empty() { Ok(Vec::new()) } else { Err(count(0)) };
+            return if types.is_empty() {
+                Ok(Vec::new())
+            } else {
+                Err(count(0))
+            };
         };
         let failed = |error| error::refusal(&error, "");
         let Planned { plan, .. } = self.plan(statement, &[], "").await?;
         let frame = self.context.execute_logical_plan(plan).await.map_err(failed)?;
         let batches = frame.collect().await.map_err(failed)?;
-        let batch = batches.iter().find(|batch| batch.num_rows() == 1).ok_or_else(|| count(0))?;
+        let batch = batches
+            .iter()
+            .find(|batch| batch.num_rows() == 1)
+            .ok_or_else(|| count(0))?;
         if batch.num_columns() != types.len() {
             return Err(count(batch.num_columns()));
         }
@@ -451,17 +492,27 @@ impl ClientSession {
             && let Some(columns) = &prepared.columns
             && *columns != columns_of(plan.schema().as_arrow())
         {
-            return Err(Refusal::new(code::NOT_SUPPORTED, "cached plan must not change result type"));
+            return Err(Refusal::new(
+                code::NOT_SUPPORTED,
+                "cached plan must not change result type",
+            ));
         }
         Ok(plan)
     }
 
     /// Starts a plan: a query at the coordinator, anything else in the session.
-    async fn source(&self, plan: LogicalPlan, parameters: &[ScalarValue], text: &str) -> Result<Source, Refusal> {
+    async fn source(
+        &self,
+        plan: LogicalPlan,
+        parameters: &[ScalarValue],
+        text: &str,
+    ) -> Result<Source, Refusal> {
         let plan = bound(plan, parameters)?;
         if let Some(coordinator) = self.engine.coordinator.as_ref().filter(|_| is_query(&plan)) {
             let submitted = coordinator.submit_plan(&self.context, plan).await;
-            return submitted.map(Source::Coordinated).map_err(|error| error::of_engine(&error, text));
+            return submitted
+                .map(Source::Coordinated)
+                .map_err(|error| error::of_engine(&error, text));
         }
         let failed = |error| Refusal {
             position: None,
@@ -486,14 +537,25 @@ impl ClientSession {
         if let State::Ready = portal.state {
             let prepared = Arc::clone(&portal.prepared);
             let started = limits.limited(self.start(&prepared, &[])).await?;
-            portal.state = started.map_or(State::Done(Tag::Counted("FETCH")), |rows| State::Rows(Box::new(rows)));
+            portal.state = started.map_or(State::Done(Tag::Counted("FETCH")), |rows| {
+                State::Rows(Box::new(rows))
+            });
         }
         let mut fetched = 0;
         if let State::Rows(rows) = &mut portal.state {
             let zone = self.shared.settings.lock().zone();
             let to = To::DataRows(formats);
             let before = rows.sent();
-            let ended = rows.send(&Encoding { zone, to }, rows_max, &portal.prepared.statement.text, limits, out, sink).await?;
+            let ended = rows
+                .send(
+                    &Encoding { zone, to },
+                    rows_max,
+                    &portal.prepared.statement.text,
+                    limits,
+                    out,
+                    sink,
+                )
+                .await?;
             fetched = rows.sent() - before;
             if ended {
                 portal.state = State::Done(Tag::Counted("FETCH"));
@@ -517,14 +579,27 @@ impl ClientSession {
     async fn explain_analyze(&self, plan: LogicalPlan) -> Result<String, Refusal> {
         let Some(coordinator) = &self.engine.coordinator else {
             let failed = |error| error::refusal(&error, "");
-            let physical = self.context.state().create_physical_plan(&plan).await.map_err(failed)?;
-            collect(Arc::clone(&physical), self.context.task_ctx()).await.map_err(failed)?;
+            let physical = self
+                .context
+                .state()
+                .create_physical_plan(&plan)
+                .await
+                .map_err(failed)?;
+            collect(Arc::clone(&physical), self.context.task_ctx())
+                .await
+                .map_err(failed)?;
             let shown = DisplayableExecutionPlan::with_metrics(physical.as_ref());
             return Ok(shown.indent(false).to_string());
         };
         let failed = |error| error::of_engine(&error, "");
-        let text = coordinator.explain_plan(&self.context, &plan).await.map_err(failed)?;
-        let mut submitted = coordinator.submit_plan(&self.context, plan).await.map_err(failed)?;
+        let text = coordinator
+            .explain_plan(&self.context, &plan)
+            .await
+            .map_err(failed)?;
+        let mut submitted = coordinator
+            .submit_plan(&self.context, plan)
+            .await
+            .map_err(failed)?;
         while let Some(batch) = submitted.next().await {
             batch.map_err(failed)?;
         }
@@ -532,7 +607,11 @@ impl ClientSession {
             return Ok(text);
         };
         let cpus: Vec<String> = report.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
-        let cpus = if cpus.is_empty() { "shared".to_owned() } else { cpus.join(",") };
+        let cpus = if cpus.is_empty() {
+            "shared".to_owned()
+        } else {
+            cpus.join(",")
+        };
         let milliseconds = |ns: u64| ns as f64 / 1e6;
         let mut said = format!(
             "rows: {}\nwaited: {:.3} ms\nran: {:.3} ms\ncpus: {cpus}\n",
@@ -569,7 +648,8 @@ impl ClientSession {
             let prepared = self.prepare(statement, &[]).await?;
             if !prepared.parameters.is_empty() && !matches!(prepared.statement.kind, Kind::Prepare { .. }) {
                 self.fail_transaction();
-                return Err(Refusal::new("42P02", "there is no parameter $1").hint("A simple query has no parameters."));
+                return Err(Refusal::new("42P02", "there is no parameter $1")
+                    .hint("A simple query has no parameters."));
             }
             if let Some(columns) = &prepared.columns {
                 build::row_description_of(&mut out, columns, &formats);
@@ -652,7 +732,10 @@ impl ClientSession {
 
     /// After an error only the end of a transaction is taken.
     fn check_transaction(&self, kind: &Kind) -> Result<(), Refusal> {
-        let ends = matches!(kind, Kind::Commit | Kind::Rollback | Kind::RollbackTo(_) | Kind::Empty);
+        let ends = matches!(
+            kind,
+            Kind::Commit | Kind::Rollback | Kind::RollbackTo(_) | Kind::Empty
+        );
         if self.transaction != TransactionStatus::Failed || ends {
             return Ok(());
         }
@@ -685,7 +768,8 @@ fn bound(plan: LogicalPlan, parameters: &[ScalarValue]) -> Result<LogicalPlan, R
         return Ok(plan);
     }
     let values = ParamValues::from(parameters.to_vec());
-    plan.replace_params_with_values(&values).map_err(|error| error::refusal(&error, ""))
+    plan.replace_params_with_values(&values)
+        .map_err(|error| error::refusal(&error, ""))
 }
 
 /// Whether the coordinator can run it.

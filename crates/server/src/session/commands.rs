@@ -33,10 +33,15 @@ pub(super) fn schema_of(kind: &Kind, name: Option<&str>) -> Option<SchemaRef> {
 
 fn rows(schema: SchemaRef, rows: &[Vec<String>]) -> Result<RecordBatch, Refusal> {
     let columns = (0..schema.fields().len()).map(|at| {
-        let cells = rows.iter().map(|row| row.get(at).map(String::as_str).filter(|text| !text.is_empty() || at == 0));
+        let cells = rows.iter().map(|row| {
+            row.get(at)
+                .map(String::as_str)
+                .filter(|text| !text.is_empty() || at == 0)
+        });
         Arc::new(cells.collect::<StringArray>()) as ArrayRef
     });
-    RecordBatch::try_new(schema, columns.collect()).map_err(|error| Refusal::new(code::INTERNAL_ERROR, error.to_string()))
+    RecordBatch::try_new(schema, columns.collect())
+        .map_err(|error| Refusal::new(code::INTERNAL_ERROR, error.to_string()))
 }
 
 /// Lines of a text as rows of `QUERY PLAN`.
@@ -55,13 +60,25 @@ impl ClientSession {
                 let entries = of.entries().into_iter();
                 entries.map(move |entry| (format!("{prefix}.{}", entry.key), entry.value))
             });
-            let own = options.entries().into_iter().map(|entry| (entry.key, entry.value));
+            let own = options
+                .entries()
+                .into_iter()
+                .map(|entry| (entry.key, entry.value));
             let found = own.chain(extension).find(|(key, _)| key == name);
-            let unknown = || Refusal::new(code::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""));
-            return found.map(|(key, value)| (key, value.unwrap_or_default())).ok_or_else(unknown);
+            let unknown = || {
+                Refusal::new(
+                    code::UNDEFINED_OBJECT,
+                    format!("unrecognized configuration parameter \"{name}\""),
+                )
+            };
+            return found
+                .map(|(key, value)| (key, value.unwrap_or_default()))
+                .ok_or_else(unknown);
         }
         let settings = self.shared.settings.lock();
-        settings.get(name).map(|(name, value)| (name.to_owned(), value.to_owned()))
+        settings
+            .get(name)
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
     }
 
     /// The rows of a result that the session makes itself.
@@ -75,7 +92,10 @@ impl ClientSession {
             }
             Kind::ShowAll => {
                 let facts = self.shared.settings.lock().facts();
-                let all: Vec<Vec<String>> = facts.into_iter().map(|fact| vec![fact.name, fact.value, fact.description]).collect();
+                let all: Vec<Vec<String>> = facts
+                    .into_iter()
+                    .map(|fact| vec![fact.name, fact.value, fact.description])
+                    .collect();
                 rows(texts(&["name", "setting", "description"]), &all)
             }
             _ => {
@@ -99,9 +119,12 @@ impl ClientSession {
                 self.shared.settings.lock().reset_all();
                 Ok("RESET")
             }
-            Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Savepoint(_) | Kind::Release(_) | Kind::RollbackTo(_) => {
-                self.change_transaction(&statement.kind)
-            }
+            Kind::Begin
+            | Kind::Commit
+            | Kind::Rollback
+            | Kind::Savepoint(_)
+            | Kind::Release(_)
+            | Kind::RollbackTo(_) => self.change_transaction(&statement.kind),
             Kind::Discard(what) => self.discard(what),
             Kind::Deallocate(None) => {
                 self.statements.clear();
@@ -124,15 +147,22 @@ impl ClientSession {
             },
             Kind::Nothing(tag) => Ok(tag),
             Kind::Write(what) => Err(read_only(what)),
-            Kind::Unsupported(what) => Err(Refusal::new(code::NOT_SUPPORTED, format!("{what} is not supported"))),
-            _ => Err(Refusal::new(code::INTERNAL_ERROR, "this statement has no such way")),
+            Kind::Unsupported(what) => Err(Refusal::new(
+                code::NOT_SUPPORTED,
+                format!("{what} is not supported"),
+            )),
+            _ => Err(Refusal::new(
+                code::INTERNAL_ERROR,
+                "this statement has no such way",
+            )),
         }
     }
 
     fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<(), Refusal> {
         if local && self.transaction == TransactionStatus::Idle {
             let what = "SET LOCAL can only be used in transaction blocks";
-            self.effects.push(Effect::Warning(Refusal::new(more::NO_TRANSACTION, what)));
+            self.effects
+                .push(Effect::Warning(Refusal::new(more::NO_TRANSACTION, what)));
         }
         if name == "session_authorization" && value.is_none_or(|value| value == self.shared.who.user) {
             return Ok(());
@@ -146,7 +176,10 @@ impl ClientSession {
         match kind {
             Kind::Begin => {
                 if open {
-                    self.effects.push(warn(more::ACTIVE_TRANSACTION, "there is already a transaction in progress"));
+                    self.effects.push(warn(
+                        more::ACTIVE_TRANSACTION,
+                        "there is already a transaction in progress",
+                    ));
                 } else {
                     self.begin_transaction();
                     self.transaction = TransactionStatus::Open;
@@ -155,7 +188,8 @@ impl ClientSession {
             }
             Kind::Commit | Kind::Rollback => {
                 if !open {
-                    self.effects.push(warn(more::NO_TRANSACTION, "there is no transaction in progress"));
+                    self.effects
+                        .push(warn(more::NO_TRANSACTION, "there is no transaction in progress"));
                 }
                 let commit = *kind_name(kind) == *"COMMIT" && self.transaction != TransactionStatus::Failed;
                 self.end_transaction(commit || !open);
@@ -168,13 +202,17 @@ impl ClientSession {
                 }
                 if matches!(kind, Kind::Savepoint(_)) {
                     if self.savepoints.len() >= NAMED_MAX {
-                        return Err(Refusal::new(code::PROGRAM_LIMIT, format!("a transaction has {NAMED_MAX} savepoints at most")));
+                        return Err(Refusal::new(
+                            code::PROGRAM_LIMIT,
+                            format!("a transaction has {NAMED_MAX} savepoints at most"),
+                        ));
                     }
                     self.savepoints.push(name.clone());
                     return Ok("SAVEPOINT");
                 }
                 let at = self.savepoints.iter().rposition(|known| known == name);
-                let at = at.ok_or_else(|| Refusal::new("3B001", format!("savepoint \"{name}\" does not exist")))?;
+                let at =
+                    at.ok_or_else(|| Refusal::new("3B001", format!("savepoint \"{name}\" does not exist")))?;
                 if matches!(kind, Kind::Release(_)) {
                     self.savepoints.truncate(at);
                     return Ok("RELEASE");
@@ -221,7 +259,10 @@ impl ClientSession {
             "PLANS" => Ok("DISCARD PLANS"),
             "SEQUENCES" => Ok("DISCARD SEQUENCES"),
             "TEMP" | "TEMPORARY" => Ok("DISCARD TEMP"),
-            other => Err(Refusal::new(code::SYNTAX_ERROR, format!("syntax error at or near \"{other}\""))),
+            other => Err(Refusal::new(
+                code::SYNTAX_ERROR,
+                format!("syntax error at or near \"{other}\""),
+            )),
         }
     }
 
@@ -233,19 +274,32 @@ impl ClientSession {
         }
         if self.statements.len() >= NAMED_MAX {
             let what = format!("a session has {NAMED_MAX} prepared statements of SQL at most");
-            return Err(Refusal::new(code::PROGRAM_LIMIT, what).hint("DEALLOCATE those that are no longer needed."));
+            return Err(
+                Refusal::new(code::PROGRAM_LIMIT, what).hint("DEALLOCATE those that are no longer needed.")
+            );
         }
         self.statements.insert(name.to_owned(), prepared);
         Ok(())
     }
 
     /// Opens a cursor; nothing runs before its first rows are fetched.
-    pub(super) fn open_cursor(&mut self, name: &str, hold: bool, prepared: Arc<Prepared>) -> Result<(), Refusal> {
+    pub(super) fn open_cursor(
+        &mut self,
+        name: &str,
+        hold: bool,
+        prepared: Arc<Prepared>,
+    ) -> Result<(), Refusal> {
         if self.cursors.contains_key(name) {
-            return Err(Refusal::new(code::DUPLICATE_CURSOR, format!("cursor \"{name}\" already exists")));
+            return Err(Refusal::new(
+                code::DUPLICATE_CURSOR,
+                format!("cursor \"{name}\" already exists"),
+            ));
         }
         if self.cursors.len() >= NAMED_MAX {
-            return Err(Refusal::new(code::PROGRAM_LIMIT, format!("a session has {NAMED_MAX} cursors at most")));
+            return Err(Refusal::new(
+                code::PROGRAM_LIMIT,
+                format!("a session has {NAMED_MAX} cursors at most"),
+            ));
         }
         let portal = Portal {
             prepared,
@@ -258,7 +312,10 @@ impl ClientSession {
 }
 
 pub(super) fn no_cursor(name: &str) -> Refusal {
-    Refusal::new(code::UNDEFINED_CURSOR, format!("cursor \"{name}\" does not exist"))
+    Refusal::new(
+        code::UNDEFINED_CURSOR,
+        format!("cursor \"{name}\" does not exist"),
+    )
 }
 
 fn kind_name(kind: &Kind) -> &'static str {
@@ -301,6 +358,8 @@ fn queue(state: Queue) -> Vec<Vec<String>> {
         (&state.unread, "client does not read"),
         (&state.statements, "no query"),
     ];
-    let others = lists.into_iter().flat_map(|(ids, state)| ids.iter().map(move |id| vec![id.0.to_string(), state.to_owned()]));
+    let others = lists
+        .into_iter()
+        .flat_map(|(ids, state)| ids.iter().map(move |id| vec![id.0.to_string(), state.to_owned()]));
     waiting.chain(running).chain(others).collect()
 }

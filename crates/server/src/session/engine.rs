@@ -119,7 +119,10 @@ impl Inner {
 
     /// Schemas of a catalog.
     pub(super) fn schemas(&self, database: &str) -> Vec<String> {
-        self.base.catalog(database).map(|catalog| catalog.schema_names()).unwrap_or_default()
+        self.base
+            .catalog(database)
+            .map(|catalog| catalog.schema_names())
+            .unwrap_or_default()
     }
 
     /// A session has ended.
@@ -146,11 +149,16 @@ impl Engine {
         let mut options = config.engine;
         // Clients are told where in their text something is wrong.
         for (name, value) in [("collect_spans", "true"), ("dialect", "PostgreSQL")] {
-            options.settings.push((format!("datafusion.sql_parser.{name}"), value.to_owned()));
+            options
+                .settings
+                .push((format!("datafusion.sql_parser.{name}"), value.to_owned()));
         }
         let data = Data::open(config.data)?;
         let engine = corun_datafusion::Engine::new(&options)?;
-        let coordinator = config.coordinator.map(|options| Coordinator::new(&engine, options)).transpose()?;
+        let coordinator = config
+            .coordinator
+            .map(|options| Coordinator::new(&engine, options))
+            .transpose()?;
         let base = engine.session_context();
         data.install(&base).map_err(EngineError::from)?;
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -187,17 +195,39 @@ impl Engine {
     /// No such database; an option of the startup packet that is not taken.
     pub fn session(&self, who: Identity) -> Result<ClientSession, Refusal> {
         let database = self.database(&who)?;
-        let superuser = if self.0.rights.is_superuser(&who.user) { "on" } else { "off" };
-        let timeout = self.0.statement_timeout.map(|timeout| timeout.as_millis().to_string());
-        let timeout = timeout.iter().map(|timeout| ("statement_timeout", timeout.as_str()));
-        let given = who.options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let superuser = if self.0.rights.is_superuser(&who.user) {
+            "on"
+        } else {
+            "off"
+        };
+        let timeout = self
+            .0
+            .statement_timeout
+            .map(|timeout| timeout.as_millis().to_string());
+        let timeout = timeout
+            .iter()
+            .map(|timeout| ("statement_timeout", timeout.as_str()));
+        let given = who
+            .options
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
         let given = given.filter(|(name, _)| !IDENTITY.contains(name));
-        let fixed = [("is_superuser", superuser), ("session_authorization", who.user.as_str())];
+        let fixed = [
+            ("is_superuser", superuser),
+            ("session_authorization", who.user.as_str()),
+        ];
         let settings = Settings::new(&fixed, timeout.chain(given))?;
         let context = SessionContext::new_with_state(self.0.base.state());
         let failed = |error| super::error::refusal(&error, "");
         self.0.data.install(&context).map_err(failed)?;
-        context.state_ref().write().config_mut().options_mut().catalog.default_catalog.clone_from(&database);
+        context
+            .state_ref()
+            .write()
+            .config_mut()
+            .options_mut()
+            .catalog
+            .default_catalog
+            .clone_from(&database);
         let pid = who.pid;
         let shared = Arc::new(Shared::new(who, database, settings, Arc::downgrade(&self.0)));
         let facts: Arc<dyn SessionFacts> = Arc::clone(&shared) as _;
@@ -221,7 +251,10 @@ impl Engine {
             Some(first) if who.database.is_empty() || who.database == who.user => Ok(first.to_owned()),
             _ => {
                 let known: Vec<&str> = self.0.data.catalogs().collect();
-                let refusal = Refusal::new(code::INVALID_CATALOG, format!("database \"{wanted}\" does not exist"));
+                let refusal = Refusal::new(
+                    code::INVALID_CATALOG,
+                    format!("database \"{wanted}\" does not exist"),
+                );
                 Err(refusal.hint(format!("Databases here: {}.", known.join(", "))))
             }
         }

@@ -123,7 +123,9 @@ fn of_root(error: &DataFusionError, text: &str) -> Refusal {
         DataFusionError::Configuration(what) => plain(code::INVALID_PARAMETER_VALUE, what),
         DataFusionError::IoError(error) => plain(IO_ERROR, &format!("cannot read a file: {error}")),
         DataFusionError::ObjectStore(error) => of_objects(error),
-        DataFusionError::ParquetError(error) => plain(IO_ERROR, &format!("cannot read a Parquet file: {error}")),
+        DataFusionError::ParquetError(error) => {
+            plain(IO_ERROR, &format!("cannot read a Parquet file: {error}"))
+        }
         DataFusionError::External(inner) => match inner.downcast_ref::<DataError>() {
             Some(error) => Refusal::from(error.clone()),
             None => match inner.downcast_ref::<ArrowError>() {
@@ -133,7 +135,10 @@ fn of_root(error: &DataFusionError, text: &str) -> Refusal {
         },
         DataFusionError::Internal(what) => {
             let what = clean(what);
-            plain(code::INTERNAL_ERROR, &format!("the engine cannot run this statement: {what}"))
+            plain(
+                code::INTERNAL_ERROR,
+                &format!("the engine cannot run this statement: {what}"),
+            )
         }
         other => plain(code::INTERNAL_ERROR, &other.strip_backtrace()),
     }
@@ -144,17 +149,35 @@ fn of_objects(error: &object_store::Error) -> Refusal {
         if let Some(error) = source.downcast_ref::<DataError>() {
             return Refusal::from(error.clone());
         }
-        return Refusal::new(code::INSUFFICIENT_PRIVILEGE, format!("permission denied: {source}"));
+        return Refusal::new(
+            code::INSUFFICIENT_PRIVILEGE,
+            format!("permission denied: {source}"),
+        );
     }
     Refusal::new(IO_ERROR, clean(&format!("cannot read a file: {error}")))
 }
 
 /// Without what is meant for DataFusion's authors.
 fn clean(what: &str) -> String {
-    const ENDS: &[&str] = &["\nThis issue was likely caused by", ".\nThis issue was likely", "\n\nbacktrace:", "\nbacktrace:"];
-    let end = ENDS.iter().filter_map(|end| what.find(end)).min().unwrap_or(what.len());
+    const ENDS: &[&str] = &[
+        "\nThis issue was likely caused by",
+        ".\nThis issue was likely",
+        "\n\nbacktrace:",
+        "\nbacktrace:",
+    ];
+    let end = ENDS
+        .iter()
+        .filter_map(|end| what.find(end))
+        .min()
+        .unwrap_or(what.len());
     let mut what = what.get(..end).unwrap_or(what).trim();
-    for prefix in ["Error during planning: ", "Execution error: ", "Arrow error: ", "External error: ", "Internal error: "] {
+    for prefix in [
+        "Error during planning: ",
+        "Execution error: ",
+        "Arrow error: ",
+        "External error: ",
+        "Internal error: ",
+    ] {
         what = what.strip_prefix(prefix).unwrap_or(what);
     }
     what.replace("DataFusion", "the engine")
@@ -167,7 +190,9 @@ pub(super) fn syntax(what: &str, text: &str) -> Refusal {
         Some((message, place)) => (message, place),
         None => (what, ""),
     };
-    let mut numbers = place.split(", Column: ").map(|number| number.trim().parse::<u64>().ok());
+    let mut numbers = place
+        .split(", Column: ")
+        .map(|number| number.trim().parse::<u64>().ok());
     let message = message.trim_end_matches(',');
     let near = message.rsplit_once("found: ").map(|(_, found)| found.trim());
     let said = match near {
@@ -203,13 +228,16 @@ fn of_schema(error: &SchemaError) -> Refusal {
                 None => refusal,
             }
         }
-        SchemaError::AmbiguousReference { field } => {
-            Refusal::new(AMBIGUOUS_COLUMN, format!("column reference \"{}\" is ambiguous", field.name()))
-        }
-        SchemaError::DuplicateQualifiedField { name, .. } | SchemaError::DuplicateUnqualifiedField { name } => {
-            Refusal::new(DUPLICATE_COLUMN, format!("column \"{name}\" is there more than once"))
-                .hint("Give the columns names with AS.")
-        }
+        SchemaError::AmbiguousReference { field } => Refusal::new(
+            AMBIGUOUS_COLUMN,
+            format!("column reference \"{}\" is ambiguous", field.name()),
+        ),
+        SchemaError::DuplicateQualifiedField { name, .. }
+        | SchemaError::DuplicateUnqualifiedField { name } => Refusal::new(
+            DUPLICATE_COLUMN,
+            format!("column \"{name}\" is there more than once"),
+        )
+        .hint("Give the columns names with AS."),
     }
 }
 
@@ -228,8 +256,12 @@ fn between<'t>(what: &'t str, begin: &str, end: char) -> Option<&'t str> {
 
 fn of_plan(what: &str) -> Refusal {
     let lower = what.to_ascii_lowercase();
-    let table = between(what, "table '", '\'').or_else(|| between(what, "Table '", '\'')).or_else(|| between(what, "No table named '", '\''));
-    if let Some(name) = table.filter(|_| lower.contains("not found") || lower.contains("no table named") || lower.contains("doesn't exist")) {
+    let table = between(what, "table '", '\'')
+        .or_else(|| between(what, "Table '", '\''))
+        .or_else(|| between(what, "No table named '", '\''));
+    if let Some(name) = table.filter(|_| {
+        lower.contains("not found") || lower.contains("no table named") || lower.contains("doesn't exist")
+    }) {
         let parts: Vec<&str> = name.split('.').collect();
         let shown = match parts.as_slice() {
             [_, "public", table] => (*table).to_owned(),
@@ -248,13 +280,18 @@ fn of_plan(what: &str) -> Refusal {
             None => refusal,
         };
     }
-    let code = if lower.contains("function") && (lower.contains("signature") || lower.contains("argument") || lower.contains("candidate")) {
+    let code = if lower.contains("function")
+        && (lower.contains("signature") || lower.contains("argument") || lower.contains("candidate"))
+    {
         UNDEFINED_FUNCTION
     } else if lower.contains("group by") || lower.contains("aggregate") {
         GROUPING
     } else if lower.contains("coerc") || lower.contains("type") || lower.contains("cannot infer common") {
         DATATYPE_MISMATCH
-    } else if lower.contains("not supported") || lower.contains("not implemented") || lower.contains("unsupported") {
+    } else if lower.contains("not supported")
+        || lower.contains("not implemented")
+        || lower.contains("unsupported")
+    {
         code::NOT_SUPPORTED
     } else {
         code::SYNTAX_ERROR
@@ -268,8 +305,15 @@ fn of_arrow(error: &ArrowError) -> Refusal {
         ArrowError::DivideByZero => plain(DIVISION_BY_ZERO, "division by zero"),
         ArrowError::ArithmeticOverflow(what) => plain(code::NUMERIC_VALUE_OUT_OF_RANGE, what),
         ArrowError::CastError(what) | ArrowError::ParseError(what) => {
-            let range = what.contains("out of range") || what.contains("Overflow") || what.contains("overflow") || what.contains("Can't cast value");
-            let code = if range { code::NUMERIC_VALUE_OUT_OF_RANGE } else { code::INVALID_TEXT_REPRESENTATION };
+            let range = what.contains("out of range")
+                || what.contains("Overflow")
+                || what.contains("overflow")
+                || what.contains("Can't cast value");
+            let code = if range {
+                code::NUMERIC_VALUE_OUT_OF_RANGE
+            } else {
+                code::INVALID_TEXT_REPRESENTATION
+            };
             match cast(what) {
                 Some((of, value)) if !range => {
                     plain(code, &format!("invalid input syntax for type {of}: \"{value}\""))
@@ -277,7 +321,9 @@ fn of_arrow(error: &ArrowError) -> Refusal {
                 _ => plain(code, what),
             }
         }
-        ArrowError::ComputeError(what) if what.to_ascii_lowercase().contains("overflow") => plain(code::NUMERIC_VALUE_OUT_OF_RANGE, what),
+        ArrowError::ComputeError(what) if what.to_ascii_lowercase().contains("overflow") => {
+            plain(code::NUMERIC_VALUE_OUT_OF_RANGE, what)
+        }
         ArrowError::NotYetImplemented(what) => plain(code::NOT_SUPPORTED, what),
         ArrowError::InvalidArgumentError(what) => plain(code::INVALID_PARAMETER_VALUE, what),
         ArrowError::MemoryError(what) => plain(code::OUT_OF_MEMORY, what),
@@ -337,10 +383,16 @@ mod tests {
     #[test]
     fn places_of_the_parser_are_characters() {
         let text = "SELECT 'é',\n FORM t";
-        let refusal = syntax("sql parser error: Expected: an expression, found: FORM at Line: 2, Column: 2", text);
+        let refusal = syntax(
+            "sql parser error: Expected: an expression, found: FORM at Line: 2, Column: 2",
+            text,
+        );
         assert_eq!((refusal.code, refusal.position), ("42601", Some(14)));
         assert_eq!(refusal.message, "syntax error at or near \"FORM\"");
-        assert_eq!(syntax("Expected: x, found: EOF", text).message, "syntax error at end of input");
+        assert_eq!(
+            syntax("Expected: x, found: EOF", text).message,
+            "syntax error at end of input"
+        );
     }
 
     #[test]
@@ -355,12 +407,26 @@ mod tests {
     #[test]
     fn tables_and_columns_have_postgresql_s_words() {
         let plan = |what: &str| of_plan(what);
-        assert_eq!(plan("table 'corun.public.t' not found").message, "relation \"t\" does not exist");
-        assert_eq!(plan("table 'corun.sales.t' not found").message, "relation \"sales.t\" does not exist");
+        assert_eq!(
+            plan("table 'corun.public.t' not found").message,
+            "relation \"t\" does not exist"
+        );
+        assert_eq!(
+            plan("table 'corun.sales.t' not found").message,
+            "relation \"sales.t\" does not exist"
+        );
         let function = plan("Invalid function 'flor'.\nDid you mean 'floor'?");
-        assert_eq!((function.code, function.hint.as_deref()), ("42883", Some("Perhaps you meant the function \"floor\".")));
+        assert_eq!(
+            (function.code, function.hint.as_deref()),
+            ("42883", Some("Perhaps you meant the function \"floor\"."))
+        );
         assert_eq!(of_arrow(&ArrowError::DivideByZero).code, "22012");
-        let cast = of_arrow(&ArrowError::CastError("Cannot cast string 'x' to value of Int32 type".to_owned()));
-        assert_eq!((cast.code, cast.message.as_str()), ("22P02", "invalid input syntax for type integer: \"x\""));
+        let cast = of_arrow(&ArrowError::CastError(
+            "Cannot cast string 'x' to value of Int32 type".to_owned(),
+        ));
+        assert_eq!(
+            (cast.code, cast.message.as_str()),
+            ("22P02", "invalid input syntax for type integer: \"x\"")
+        );
     }
 }

@@ -10,7 +10,8 @@ use corun_wire::values::{Kind, Numeric, Type, Value};
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, DataType as SqlType, ExactNumberInfo, Expr, TimezoneInfo, Value as SqlValue, ValueWithSpan, Visit, Visitor,
+    ArrayElemTypeDef, DataType as SqlType, ExactNumberInfo, Expr, LimitClause, Query, TimezoneInfo,
+    Value as SqlValue, ValueWithSpan, Visit, Visitor,
 };
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -93,6 +94,27 @@ fn placeholder(of: &Expr) -> Option<usize> {
 impl Visitor for Found {
     type Break = Refusal;
 
+    /// Numbers of rows, which the planner takes for nothing else.
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Refusal> {
+        let rows = match &query.limit_clause {
+            Some(LimitClause::LimitOffset { limit, offset, .. }) => {
+                [limit.as_ref(), offset.as_ref().map(|of| &of.value)]
+            }
+            Some(LimitClause::OffsetCommaLimit { offset, limit }) => [Some(limit), Some(offset)],
+            None => [None, None],
+        };
+        let fetched = query.fetch.as_ref().and_then(|fetch| fetch.quantity.as_ref());
+        for number in rows
+            .into_iter()
+            .chain([fetched])
+            .flatten()
+            .filter_map(placeholder)
+        {
+            self.casts.entry(number.saturating_sub(1)).or_insert(Type::INT8);
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, of: &Expr) -> ControlFlow<Refusal> {
         if let Some(number) = placeholder(of) {
             if number == 0 || number > PARAMETERS_MAX {
@@ -110,7 +132,9 @@ impl Visitor for Found {
 
     fn pre_visit_value(&mut self, of: &ValueWithSpan) -> ControlFlow<Refusal> {
         if let SqlValue::Placeholder(name) = &of.value
-            && let Some(number) = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok())
+            && let Some(number) = name
+                .strip_prefix('$')
+                .and_then(|number| number.parse::<usize>().ok())
             && number <= PARAMETERS_MAX
         {
             self.count = self.count.max(number);
@@ -136,11 +160,16 @@ pub(super) fn decide(
             oid => {
                 return Type::of(oid).ok_or_else(|| {
                     let what = format!("parameters of the type with the number {oid} are not supported");
-                    Refusal::new(code::NOT_SUPPORTED, what).hint("Send the parameter as text and cast it in the statement.")
+                    Refusal::new(code::NOT_SUPPORTED, what)
+                        .hint("Send the parameter as text and cast it in the statement.")
                 });
             }
         }
-        let inferred = inferred.get(&format!("${}", at + 1)).and_then(Option::as_ref).filter(|of| **of != DataType::Null).map(type_of);
+        let inferred = inferred
+            .get(&format!("${}", at + 1))
+            .and_then(Option::as_ref)
+            .filter(|of| **of != DataType::Null)
+            .map(type_of);
         let cast = casts.get(at).copied().flatten();
         Ok(cast.or(inferred).unwrap_or(Type::TEXT))
     });
@@ -200,10 +229,14 @@ fn arrow_type(kind: Kind) -> DataType {
 pub(super) fn scalar(of: Type, value: Option<Value<'_>>) -> Result<ScalarValue, Refusal> {
     let Some(value) = value else {
         let null = match of.array {
-            true => DataType::List(Arc::new(arrow::datatypes::Field::new_list_field(arrow_type(of.kind), true))),
+            true => DataType::List(Arc::new(arrow::datatypes::Field::new_list_field(
+                arrow_type(of.kind),
+                true,
+            ))),
             false => arrow_type(of.kind),
         };
-        return ScalarValue::try_from(&null).map_err(|error| Refusal::new(code::INTERNAL_ERROR, error.to_string()));
+        return ScalarValue::try_from(&null)
+            .map_err(|error| Refusal::new(code::INTERNAL_ERROR, error.to_string()));
     };
     let range = |what: &str| Refusal::new(code::DATETIME_FIELD_OVERFLOW, format!("{what} out of range"));
     Ok(match value {
@@ -215,38 +248,62 @@ pub(super) fn scalar(of: Type, value: Option<Value<'_>>) -> Result<ScalarValue, 
         Value::Float4(value) => ScalarValue::Float32(Some(value)),
         Value::Float8(value) => ScalarValue::Float64(Some(value)),
         Value::Numeric(value) => numeric(&value)?,
-        Value::Text(value) | Value::Json(value) | Value::Jsonb(value) => ScalarValue::Utf8(Some(value.into_owned())),
+        Value::Text(value) | Value::Json(value) | Value::Jsonb(value) => {
+            ScalarValue::Utf8(Some(value.into_owned()))
+        }
         Value::Bytea(value) => ScalarValue::Binary(Some(value.into_owned())),
         Value::Date(value) => ScalarValue::Date32(Some(value.unix_days().ok_or_else(|| range("date"))?)),
         Value::Time(value) => ScalarValue::Time64Microsecond(Some(value.0)),
-        Value::Timestamp(value) => {
-            ScalarValue::TimestampMicrosecond(Some(value.unix_microseconds().ok_or_else(|| range("timestamp"))?), None)
-        }
+        Value::Timestamp(value) => ScalarValue::TimestampMicrosecond(
+            Some(value.unix_microseconds().ok_or_else(|| range("timestamp"))?),
+            None,
+        ),
         Value::Timestamptz(value) => {
             let at = value.unix_microseconds().ok_or_else(|| range("timestamp"))?;
             ScalarValue::TimestampMicrosecond(Some(at), Some("+00:00".into()))
         }
         Value::Interval(value) => {
-            let nanoseconds = value.microseconds.checked_mul(1000).ok_or_else(|| range("interval"))?;
-            ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(value.months, value.days, nanoseconds)))
+            let nanoseconds = value
+                .microseconds
+                .checked_mul(1000)
+                .ok_or_else(|| range("interval"))?;
+            ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(
+                value.months,
+                value.days,
+                nanoseconds,
+            )))
         }
         Value::Uuid(_) => {
             let mut text = Vec::new();
-            value.write(&mut text, corun_wire::values::Format::Text, &corun_wire::values::FixedOffset::UTC);
+            value.write(
+                &mut text,
+                corun_wire::values::Format::Text,
+                &corun_wire::values::FixedOffset::UTC,
+            );
             ScalarValue::Utf8(Some(String::from_utf8_lossy(&text).into_owned()))
         }
         Value::Void => ScalarValue::Null,
         Value::Array(array) => {
             if array.dimensions.len() > 1 {
-                return Err(Refusal::new(code::NOT_SUPPORTED, "parameters that are arrays of several dimensions are not supported"));
+                return Err(Refusal::new(
+                    code::NOT_SUPPORTED,
+                    "parameters that are arrays of several dimensions are not supported",
+                ));
             }
             let kind = array.kind;
-            let elements = array.elements.into_iter().map(|element| scalar(Type::single(kind), element));
+            let elements = array
+                .elements
+                .into_iter()
+                .map(|element| scalar(Type::single(kind), element));
             let mut elements = elements.collect::<Result<Vec<_>, _>>()?;
             if kind == Kind::Numeric {
-                elements = elements.iter().map(|element| element.cast_to(&arrow_type(kind))).collect::<Result<_, _>>().map_err(
-                    |error| Refusal::new(code::NUMERIC_VALUE_OUT_OF_RANGE, error.strip_backtrace()),
-                )?;
+                elements = elements
+                    .iter()
+                    .map(|element| element.cast_to(&arrow_type(kind)))
+                    .collect::<Result<_, _>>()
+                    .map_err(|error| {
+                        Refusal::new(code::NUMERIC_VALUE_OUT_OF_RANGE, error.strip_backtrace())
+                    })?;
             }
             ScalarValue::List(ScalarValue::new_list_nullable(&elements, &arrow_type(kind)))
         }
@@ -273,6 +330,8 @@ fn numeric(value: &Numeric) -> Result<ScalarValue, Refusal> {
         let scale = i8::try_from(scale).unwrap_or(SCALE);
         return Ok(ScalarValue::Decimal128(Some(unscaled), 38, scale));
     }
-    let float = text.parse().map_err(|_| Refusal::new(code::NUMERIC_VALUE_OUT_OF_RANGE, "value overflows numeric format"))?;
+    let float = text
+        .parse()
+        .map_err(|_| Refusal::new(code::NUMERIC_VALUE_OUT_OF_RANGE, "value overflows numeric format"))?;
     Ok(ScalarValue::Float64(Some(float)))
 }

@@ -26,7 +26,12 @@ pub(super) struct Planned {
 
 impl ClientSession {
     /// Plans a statement whose parameters have these types, as far as the client gives them.
-    pub(super) async fn plan(&self, statement: &Statement, given: &[u32], text: &str) -> Result<Planned, Refusal> {
+    pub(super) async fn plan(
+        &self,
+        statement: &Statement,
+        given: &[u32],
+        text: &str,
+    ) -> Result<Planned, Refusal> {
         let casts = parameters::find(statement)?;
         if casts.is_empty() && given.is_empty() {
             let plan = self.plan_typed(statement, None, text).await?;
@@ -50,7 +55,12 @@ impl ClientSession {
         })
     }
 
-    async fn plan_typed(&self, statement: &Statement, types: Option<&[Type]>, text: &str) -> Result<LogicalPlan, Refusal> {
+    async fn plan_typed(
+        &self,
+        statement: &Statement,
+        types: Option<&[Type]>,
+        text: &str,
+    ) -> Result<LogicalPlan, Refusal> {
         let user = &self.shared.who.user;
         let files = self.engine.rights.files(user);
         self.engine.data.gate(statement, files)?;
@@ -70,7 +80,12 @@ impl ClientSession {
         let plan = match planning.await {
             Ok(Ok(plan)) => plan,
             Ok(Err(error)) => return Err(self.with_near_names(error::refusal(&error, text)).await),
-            Err(_) => return Err(Refusal::new(code::INTERNAL_ERROR, "the planner cannot plan this statement")),
+            Err(_) => {
+                return Err(Refusal::new(
+                    code::INTERNAL_ERROR,
+                    "the planner cannot plan this statement",
+                ));
+            }
         };
         let plan = match plan {
             LogicalPlan::Statement(PlannedStatement::Prepare(prepare)) => prepare.input.as_ref().clone(),
@@ -102,9 +117,10 @@ impl ClientSession {
         });
         match (visited, denied) {
             (Err(error), _) => Err(error::refusal(&error, "")),
-            (_, Some(table)) => {
-                Err(Refusal::new(code::INSUFFICIENT_PRIVILEGE, format!("permission denied for table {table}")))
-            }
+            (_, Some(table)) => Err(Refusal::new(
+                code::INSUFFICIENT_PRIVILEGE,
+                format!("permission denied for table {table}"),
+            )),
             _ => Ok(()),
         }
     }
@@ -145,7 +161,8 @@ impl ClientSession {
                     None => only.value.to_lowercase(),
                 };
                 if let Some(schema) = moved.get(&folded) {
-                    name.0.insert(0, ObjectNamePart::Identifier(Ident::with_quote('"', schema)));
+                    name.0
+                        .insert(0, ObjectNamePart::Identifier(Ident::with_quote('"', schema)));
                 }
             }
             ControlFlow::<()>::Continue(())
@@ -189,6 +206,9 @@ impl ClientSession {
 
 /// What would write is refused.
 pub(super) fn read_only(what: &str) -> Refusal {
-    Refusal::new(more::READ_ONLY, format!("cannot execute {what} in a read-only transaction"))
-        .hint("This server reads files and stores; to write query results into a file, use COPY ... TO 'file'.")
+    Refusal::new(
+        more::READ_ONLY,
+        format!("cannot execute {what} in a read-only transaction"),
+    )
+    .hint("This server reads files and stores; to write query results into a file, use COPY ... TO 'file'.")
 }

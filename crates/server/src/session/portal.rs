@@ -54,7 +54,9 @@ pub struct Portal {
 
 impl std::fmt::Debug for Portal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Portal").field("prepared", &self.prepared).finish_non_exhaustive()
+        f.debug_struct("Portal")
+            .field("prepared", &self.prepared)
+            .finish_non_exhaustive()
     }
 }
 
@@ -112,13 +114,19 @@ impl Rows {
         match &mut self.source {
             Source::Coordinated(rows) => rows.schema(),
             Source::Session(rows) => rows.get_mut().schema(),
-            Source::Made(batch) => batch.as_ref().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema),
+            Source::Made(batch) => batch
+                .as_ref()
+                .map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema),
         }
     }
 
     async fn next(&mut self, text: &str) -> Result<Option<RecordBatch>, Refusal> {
         match &mut self.source {
-            Source::Coordinated(rows) => rows.next().await.transpose().map_err(|error| error::of_engine(&error, text)),
+            Source::Coordinated(rows) => rows
+                .next()
+                .await
+                .transpose()
+                .map_err(|error| error::of_engine(&error, text)),
             Source::Session(rows) => {
                 let batch = rows.get_mut().next().await.transpose();
                 batch.map_err(|error| Refusal {
@@ -181,7 +189,10 @@ impl Rows {
         while self.advance(text, limits).await? {
             if let Some((batch, at)) = &mut self.batch {
                 use arrow::array::AsArray;
-                let column = batch.columns().first().and_then(|column| column.as_primitive_opt::<arrow::datatypes::UInt64Type>());
+                let column = batch
+                    .columns()
+                    .first()
+                    .and_then(|column| column.as_primitive_opt::<arrow::datatypes::UInt64Type>());
                 count += column.map_or(0, |column| column.iter().flatten().sum::<u64>());
                 *at = batch.num_rows();
             }
@@ -210,9 +221,18 @@ pub(super) enum To<'a> {
 }
 
 /// Appends rows from `at` on, at most `most`, until a chunk is full. Returns how many.
-fn encode(batch: &RecordBatch, at: usize, most: usize, how: &Encoding<'_>, out: &mut Vec<u8>) -> Result<usize, Refusal> {
+fn encode(
+    batch: &RecordBatch,
+    at: usize,
+    most: usize,
+    how: &Encoding<'_>,
+    out: &mut Vec<u8>,
+) -> Result<usize, Refusal> {
     let arrays = plain(&batch.slice(at, batch.num_rows() - at))?;
-    let columns = arrays.iter().map(|array| cells(array.as_ref())).collect::<Result<Vec<_>, _>>()?;
+    let columns = arrays
+        .iter()
+        .map(|array| cells(array.as_ref()))
+        .collect::<Result<Vec<_>, _>>()?;
     let mut rows = 0;
     let mut fields: Vec<(Vec<u8>, bool)> = vec![Default::default(); columns.len()];
     while rows < most.min(batch.num_rows() - at) && out.len() < CHUNK_BYTES {
@@ -222,7 +242,9 @@ fn encode(batch: &RecordBatch, at: usize, most: usize, how: &Encoding<'_>, out: 
                 for (index, column) in columns.iter().enumerate() {
                     match column(rows)? {
                         None => row.null(),
-                        Some(value) => row.field(|out| write(&value, formats.of(index as u16), &how.zone, out)),
+                        Some(value) => {
+                            row.field(|out| write(&value, formats.of(index as u16), &how.zone, out))
+                        }
                     }
                 }
                 row.finish();
@@ -240,7 +262,9 @@ fn encode(batch: &RecordBatch, at: usize, most: usize, how: &Encoding<'_>, out: 
                         write(&value, format, &how.zone, field);
                     }
                 }
-                let fields = fields.iter().map(|(field, null)| (!null).then_some(field.as_slice()));
+                let fields = fields
+                    .iter()
+                    .map(|(field, null)| (!null).then_some(field.as_slice()));
                 build::message(out, corun_wire::frontend::COPY_DATA, |out| copy.row(out, fields));
             }
         }
@@ -254,7 +278,12 @@ fn write(value: &Value<'_>, format: Format, zone: &Zone, out: &mut Vec<u8>) {
 }
 
 /// What stands before and behind the rows of a COPY.
-pub(super) fn copy_frame<'n>(out: &mut Vec<u8>, copy: &CopyOut, format: CopyFormat, names: impl ExactSizeIterator<Item = &'n str>) {
+pub(super) fn copy_frame<'n>(
+    out: &mut Vec<u8>,
+    copy: &CopyOut,
+    format: CopyFormat,
+    names: impl ExactSizeIterator<Item = &'n str>,
+) {
     let columns = u16::try_from(names.len()).unwrap_or(u16::MAX);
     build::copy_response(out, backend::COPY_OUT, format == CopyFormat::Binary, columns);
     let mut begin = Vec::new();
@@ -300,7 +329,10 @@ impl Limits {
     }
 
     /// What `work` returns, unless the time is over before.
-    pub(super) async fn limited<T>(&self, work: impl Future<Output = Result<T, Refusal>>) -> Result<T, Refusal> {
+    pub(super) async fn limited<T>(
+        &self,
+        work: impl Future<Output = Result<T, Refusal>>,
+    ) -> Result<T, Refusal> {
         tokio::select! {
             biased;
             refusal = self.over() => Err(refusal),

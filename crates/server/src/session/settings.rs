@@ -58,42 +58,228 @@ const fn setting(
 pub(super) const SERVER_VERSION: &str = "15.0";
 
 const SETTINGS: &[Setting] = &[
-    setting("application_name", "", Takes::Text, true, "Name of the client's program."),
-    setting("bytea_output", "hex", Takes::One(&["hex"]), false, "How bytea is written."),
-    setting("client_encoding", "UTF8", Takes::Encoding, true, "Encoding of texts."),
-    setting("client_min_messages", "notice", Takes::One(&["debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error"]), false, "Which messages are sent."),
-    setting("DateStyle", "ISO, MDY", Takes::DateStyle, true, "How dates are written."),
-    setting("default_transaction_isolation", "read committed", Takes::One(&["read committed", "read uncommitted", "repeatable read", "serializable"]), false, "Isolation of transactions; each statement reads its own moment."),
-    setting("default_transaction_read_only", "on", Takes::Bool, true, "Whether transactions write; none does here."),
-    setting("extra_float_digits", "1", Takes::Whole(-15, 3), false, "Digits of floats; always as many as needed."),
-    setting("idle_in_transaction_session_timeout", "0", Takes::Time, false, "How long a transaction may idle."),
-    setting("idle_session_timeout", "0", Takes::Time, false, "How long a session may idle."),
-    setting("in_hot_standby", "off", Takes::Fixed, true, "Whether the server follows another."),
-    setting("integer_datetimes", "on", Takes::Fixed, true, "Whether times are whole numbers."),
-    setting("IntervalStyle", "postgres", Takes::One(&["postgres"]), true, "How intervals are written."),
-    setting("is_superuser", "off", Takes::Fixed, true, "Whether the user may do everything."),
+    setting(
+        "application_name",
+        "",
+        Takes::Text,
+        true,
+        "Name of the client's program.",
+    ),
+    setting(
+        "bytea_output",
+        "hex",
+        Takes::One(&["hex"]),
+        false,
+        "How bytea is written.",
+    ),
+    setting(
+        "client_encoding",
+        "UTF8",
+        Takes::Encoding,
+        true,
+        "Encoding of texts.",
+    ),
+    setting(
+        "client_min_messages",
+        "notice",
+        Takes::One(&[
+            "debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error",
+        ]),
+        false,
+        "Which messages are sent.",
+    ),
+    setting(
+        "DateStyle",
+        "ISO, MDY",
+        Takes::DateStyle,
+        true,
+        "How dates are written.",
+    ),
+    setting(
+        "default_transaction_isolation",
+        "read committed",
+        Takes::One(&[
+            "read committed",
+            "read uncommitted",
+            "repeatable read",
+            "serializable",
+        ]),
+        false,
+        "Isolation of transactions; each statement reads its own moment.",
+    ),
+    setting(
+        "default_transaction_read_only",
+        "on",
+        Takes::Bool,
+        true,
+        "Whether transactions write; none does here.",
+    ),
+    setting(
+        "extra_float_digits",
+        "1",
+        Takes::Whole(-15, 3),
+        false,
+        "Digits of floats; always as many as needed.",
+    ),
+    setting(
+        "idle_in_transaction_session_timeout",
+        "0",
+        Takes::Time,
+        false,
+        "How long a transaction may idle.",
+    ),
+    setting(
+        "idle_session_timeout",
+        "0",
+        Takes::Time,
+        false,
+        "How long a session may idle.",
+    ),
+    setting(
+        "in_hot_standby",
+        "off",
+        Takes::Fixed,
+        true,
+        "Whether the server follows another.",
+    ),
+    setting(
+        "integer_datetimes",
+        "on",
+        Takes::Fixed,
+        true,
+        "Whether times are whole numbers.",
+    ),
+    setting(
+        "IntervalStyle",
+        "postgres",
+        Takes::One(&["postgres"]),
+        true,
+        "How intervals are written.",
+    ),
+    setting(
+        "is_superuser",
+        "off",
+        Takes::Fixed,
+        true,
+        "Whether the user may do everything.",
+    ),
     setting("jit", "off", Takes::Bool, false, "No meaning here."),
-    setting("lc_messages", "C", Takes::Text, false, "Language of messages; always English."),
+    setting(
+        "lc_messages",
+        "C",
+        Takes::Text,
+        false,
+        "Language of messages; always English.",
+    ),
     setting("lc_monetary", "C", Takes::Text, false, "No meaning here."),
     setting("lc_numeric", "C", Takes::Text, false, "No meaning here."),
     setting("lc_time", "C", Takes::Text, false, "No meaning here."),
-    setting("lock_timeout", "0", Takes::Time, false, "No meaning here: nothing is locked."),
-    setting("max_identifier_length", "63", Takes::Fixed, false, "Longest name."),
-    setting("max_index_keys", "32", Takes::Fixed, false, "Most columns of an index."),
+    setting(
+        "lock_timeout",
+        "0",
+        Takes::Time,
+        false,
+        "No meaning here: nothing is locked.",
+    ),
+    setting(
+        "max_identifier_length",
+        "63",
+        Takes::Fixed,
+        false,
+        "Longest name.",
+    ),
+    setting(
+        "max_index_keys",
+        "32",
+        Takes::Fixed,
+        false,
+        "Most columns of an index.",
+    ),
     setting("row_security", "on", Takes::Bool, false, "No meaning here."),
-    setting("search_path", "\"$user\", public", Takes::Text, false, "Schemas in which names are looked for."),
-    setting("server_encoding", "UTF8", Takes::Fixed, true, "Encoding of the data."),
-    setting("server_version", SERVER_VERSION, Takes::Fixed, true, "Version that clients are told."),
-    setting("server_version_num", "150000", Takes::Fixed, false, "The same as a number."),
+    setting(
+        "search_path",
+        "\"$user\", public",
+        Takes::Text,
+        false,
+        "Schemas in which names are looked for.",
+    ),
+    setting(
+        "server_encoding",
+        "UTF8",
+        Takes::Fixed,
+        true,
+        "Encoding of the data.",
+    ),
+    setting(
+        "server_version",
+        SERVER_VERSION,
+        Takes::Fixed,
+        true,
+        "Version that clients are told.",
+    ),
+    setting(
+        "server_version_num",
+        "150000",
+        Takes::Fixed,
+        false,
+        "The same as a number.",
+    ),
     setting("session_authorization", "", Takes::Fixed, true, "The user."),
-    setting("standard_conforming_strings", "on", Takes::One(&["on"]), true, "Whether backslashes in texts are plain."),
-    setting("statement_timeout", "0", Takes::Time, false, "How long a statement may run; 0: for ever."),
+    setting(
+        "standard_conforming_strings",
+        "on",
+        Takes::One(&["on"]),
+        true,
+        "Whether backslashes in texts are plain.",
+    ),
+    setting(
+        "statement_timeout",
+        "0",
+        Takes::Time,
+        false,
+        "How long a statement may run; 0: for ever.",
+    ),
     setting("synchronous_commit", "on", Takes::Text, false, "No meaning here."),
-    setting("TimeZone", "UTC", Takes::TimeZone, true, "Time zone of texts of timestamptz."),
-    setting("transaction_isolation", "read committed", Takes::One(&["read committed", "read uncommitted", "repeatable read", "serializable"]), false, "Isolation of this transaction."),
-    setting("transaction_read_only", "on", Takes::Bool, false, "Whether this transaction writes; none does here."),
-    setting("work_mem", "4MB", Takes::Text, false, "No meaning here: memory is limited for all sessions together."),
-    setting("xmloption", "content", Takes::One(&["content", "document"]), false, "No meaning here."),
+    setting(
+        "TimeZone",
+        "UTC",
+        Takes::TimeZone,
+        true,
+        "Time zone of texts of timestamptz.",
+    ),
+    setting(
+        "transaction_isolation",
+        "read committed",
+        Takes::One(&[
+            "read committed",
+            "read uncommitted",
+            "repeatable read",
+            "serializable",
+        ]),
+        false,
+        "Isolation of this transaction.",
+    ),
+    setting(
+        "transaction_read_only",
+        "on",
+        Takes::Bool,
+        false,
+        "Whether this transaction writes; none does here.",
+    ),
+    setting(
+        "work_mem",
+        "4MB",
+        Takes::Text,
+        false,
+        "No meaning here: memory is limited for all sessions together.",
+    ),
+    setting(
+        "xmloption",
+        "content",
+        Takes::One(&["content", "document"]),
+        false,
+        "No meaning here.",
+    ),
 ];
 
 /// Longest value, and most settings that a client makes up (`app.user`).
@@ -109,7 +295,9 @@ fn find(name: &str) -> Option<&'static Setting> {
         "session authorization" => "session_authorization",
         _ => name,
     };
-    SETTINGS.iter().find(|known| known.name.eq_ignore_ascii_case(name))
+    SETTINGS
+        .iter()
+        .find(|known| known.name.eq_ignore_ascii_case(name))
 }
 
 type Values = BTreeMap<String, String>;
@@ -137,8 +325,11 @@ impl Settings {
         fixed: &[(&str, &str)],
         given: impl Iterator<Item = (&'s str, &'s str)>,
     ) -> Result<Settings, Refusal> {
-        let (zone, _) = Zone::of("UTC").ok_or_else(|| Refusal::new(code::INTERNAL_ERROR, "there is no UTC"))?;
-        let known = SETTINGS.iter().map(|of| (of.name.to_owned(), of.default.to_owned()));
+        let (zone, _) =
+            Zone::of("UTC").ok_or_else(|| Refusal::new(code::INTERNAL_ERROR, "there is no UTC"))?;
+        let known = SETTINGS
+            .iter()
+            .map(|of| (of.name.to_owned(), of.default.to_owned()));
         let mut settings = Settings {
             now: known.collect(),
             defaults: Values::new(),
@@ -163,7 +354,9 @@ impl Settings {
     pub(super) fn get(&self, name: &str) -> Result<(&str, &str), Refusal> {
         let key = find(name).map_or_else(|| name.to_ascii_lowercase(), |of| of.name.to_owned());
         let found = self.now.get_key_value(&key);
-        found.map(|(key, value)| (key.as_str(), value.as_str())).ok_or_else(|| unknown(name))
+        found
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+            .ok_or_else(|| unknown(name))
     }
 
     fn value(&self, name: &str) -> &str {
@@ -183,7 +376,10 @@ impl Settings {
             (None, value) if name.contains('.') => {
                 let key = name.to_ascii_lowercase();
                 if !self.now.contains_key(&key) && self.now.len() >= SETTINGS.len() + MADE_UP_MAX {
-                    return Err(Refusal::new(code::PROGRAM_LIMIT, "this session has too many settings of its own"));
+                    return Err(Refusal::new(
+                        code::PROGRAM_LIMIT,
+                        "this session has too many settings of its own",
+                    ));
                 }
                 (key, value.unwrap_or_default().to_owned())
             }
@@ -203,7 +399,10 @@ impl Settings {
     }
 
     fn default_of(&self, of: &Setting) -> String {
-        self.defaults.get(of.name).cloned().unwrap_or_else(|| of.default.to_owned())
+        self.defaults
+            .get(of.name)
+            .cloned()
+            .unwrap_or_else(|| of.default.to_owned())
     }
 
     /// `RESET ALL`.
@@ -238,7 +437,9 @@ impl Settings {
     /// Those that clients are told.
     pub(super) fn reported(&self) -> Vec<(String, String)> {
         let reported = SETTINGS.iter().filter(|of| of.reported);
-        reported.map(|of| (of.name.to_owned(), self.value(of.name).to_owned())).collect()
+        reported
+            .map(|of| (of.name.to_owned(), self.value(of.name).to_owned()))
+            .collect()
     }
 
     pub(super) fn zone(&self) -> Zone {
@@ -327,7 +528,10 @@ fn checked(of: &Setting, value: &str) -> Result<String, Refusal> {
         Takes::Bool => match boolean(value).ok_or_else(wrong)? {
             false if of.name.ends_with("read_only") => Err(Refusal::new(
                 code::NOT_SUPPORTED,
-                format!("parameter \"{}\" cannot be turned off: this server only reads", of.name),
+                format!(
+                    "parameter \"{}\" cannot be turned off: this server only reads",
+                    of.name
+                ),
             )),
             true => Ok("on".to_owned()),
             false => Ok("off".to_owned()),
@@ -338,13 +542,18 @@ fn checked(of: &Setting, value: &str) -> Result<String, Refusal> {
                 true => Ok(number.to_string()),
                 false => Err(Refusal::new(
                     code::INVALID_PARAMETER_VALUE,
-                    format!("{number} is outside the valid range for parameter \"{}\" ({least} .. {most})", of.name),
+                    format!(
+                        "{number} is outside the valid range for parameter \"{}\" ({least} .. {most})",
+                        of.name
+                    ),
                 )),
             }
         }
         Takes::Time => {
             let time = milliseconds(value).ok_or_else(|| {
-                wrong().hint("Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".")
+                wrong().hint(
+                    "Valid units for this parameter are \"us\", \"ms\", \"s\", \"min\", \"h\", and \"d\".",
+                )
             })?;
             Ok(shown(time))
         }
@@ -355,9 +564,9 @@ fn checked(of: &Setting, value: &str) -> Result<String, Refusal> {
                 _ => value,
             };
             let found = known.iter().find(|known| known.eq_ignore_ascii_case(spelt));
-            found.map(|found| (*found).to_owned()).ok_or_else(|| {
-                wrong().hint(format!("Available values: {}.", known.join(", ")))
-            })
+            found
+                .map(|found| (*found).to_owned())
+                .ok_or_else(|| wrong().hint(format!("Available values: {}.", known.join(", "))))
         }
         Takes::Encoding => {
             let name: String = value.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
@@ -366,10 +575,16 @@ fn checked(of: &Setting, value: &str) -> Result<String, Refusal> {
                 _ => Err(wrong().hint("Texts are UTF8 here.")),
             }
         }
-        Takes::DateStyle => date_style(value).ok_or_else(|| wrong().hint("Dates are written in ISO style here.")),
+        Takes::DateStyle => {
+            date_style(value).ok_or_else(|| wrong().hint("Dates are written in ISO style here."))
+        }
         Takes::TimeZone => {
             // `INTERVAL '+02:00' HOUR TO MINUTE` and bare hours are offsets.
-            let hours = value.trim().parse::<f64>().ok().filter(|hours| hours.abs() <= 15.0);
+            let hours = value
+                .trim()
+                .parse::<f64>()
+                .ok()
+                .filter(|hours| hours.abs() <= 15.0);
             let named = match hours {
                 Some(hours) => {
                     let minutes = (hours.abs() * 60.0).round() as i64;
@@ -378,7 +593,11 @@ fn checked(of: &Setting, value: &str) -> Result<String, Refusal> {
                 }
                 None => value.trim().to_owned(),
             };
-            let name = if matches!(named.to_ascii_lowercase().as_str(), "local" | "default") { "UTC" } else { &named };
+            let name = if matches!(named.to_ascii_lowercase().as_str(), "local" | "default") {
+                "UTC"
+            } else {
+                &named
+            };
             Zone::of(name).map(|(_, name)| name).ok_or_else(wrong)
         }
         Takes::Fixed => Err(Refusal::new(
@@ -422,7 +641,9 @@ const UNITS: &[(&str, f64)] = &[
 
 fn milliseconds(value: &str) -> Option<u64> {
     let value = value.trim();
-    let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
+    let end = value
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(value.len());
     let (number, unit) = value.split_at_checked(end)?;
     let factor = match unit.trim() {
         "" => 1.0,
@@ -507,7 +728,8 @@ mod tests {
     fn paths_are_lists_of_names() {
         let mut it = settings();
         assert_eq!(it.search_path("ada"), ["ada", "public"]);
-        it.set("search_path", Some("Sales, \"Odd, Name\", pg_catalog"), false).unwrap();
+        it.set("search_path", Some("Sales, \"Odd, Name\", pg_catalog"), false)
+            .unwrap();
         assert_eq!(it.search_path("ada"), ["sales", "Odd, Name"]);
     }
 }

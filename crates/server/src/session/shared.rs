@@ -29,7 +29,9 @@ struct Doing {
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("who", &self.who).finish_non_exhaustive()
+        f.debug_struct("Shared")
+            .field("who", &self.who)
+            .finish_non_exhaustive()
     }
 }
 
@@ -56,7 +58,9 @@ impl Shared {
 
     /// A statement begins.
     pub(super) fn begins(&self, query: &str) {
-        let end = (0..=SHOWN_BYTES_MAX.min(query.len())).rev().find(|end| query.is_char_boundary(*end));
+        let end = (0..=SHOWN_BYTES_MAX.min(query.len()))
+            .rev()
+            .find(|end| query.is_char_boundary(*end));
         let shown = query.get(..end.unwrap_or(0)).unwrap_or_default();
         *self.doing.lock() = Doing {
             query: shown.to_owned(),
@@ -117,7 +121,10 @@ impl SessionFacts for Shared {
     }
 
     fn version(&self) -> String {
-        format!("PostgreSQL {SERVER_VERSION} (corun {})", env!("CARGO_PKG_VERSION"))
+        format!(
+            "PostgreSQL {SERVER_VERSION} (corun {})",
+            env!("CARGO_PKG_VERSION")
+        )
     }
 
     fn settings(&self) -> Vec<SettingFact> {
@@ -146,7 +153,10 @@ impl SessionFacts for Shared {
     }
 
     fn activity(&self) -> Vec<ActivityFact> {
-        self.engine.upgrade().map(|engine| engine.activity()).unwrap_or_default()
+        self.engine
+            .upgrade()
+            .map(|engine| engine.activity())
+            .unwrap_or_default()
     }
 
     fn has_privilege(&self, user: Option<&str>, kind: &str, object: &str, privilege: &str) -> bool {

@@ -215,11 +215,7 @@ fn parse(whole: &str, begin: usize, end: usize, words: &[Word]) -> Result<Parsed
     let slice = |begin: usize, end: usize| whole.get(begin..end).unwrap_or_default();
     let text = slice(begin, end);
     let before = u32::try_from(slice(0, begin).chars().count()).unwrap_or(u32::MAX);
-    let reader = Reader {
-        whole,
-        text,
-        words,
-    };
+    let reader = Reader { whole, text, words };
     let place = |mut refusal: Refusal| {
         if let Some(position) = &mut refusal.position {
             *position += before;
@@ -241,10 +237,19 @@ struct Reader<'t> {
 }
 
 const WRITES: &[&str] = &[
-    "INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "ALTER", "GRANT", "REVOKE", "CREATE", "DROP", "COMMENT", "REINDEX", "VACUUM",
-    "ANALYZE", "CLUSTER", "REFRESH", "IMPORT", "REASSIGN", "SECURITY",
+    "INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "ALTER", "GRANT", "REVOKE", "CREATE", "DROP",
+    "COMMENT", "REINDEX", "VACUUM", "ANALYZE", "CLUSTER", "REFRESH", "IMPORT", "REASSIGN", "SECURITY",
 ];
-const UNSUPPORTED: &[&str] = &["LISTEN", "NOTIFY", "DO", "CALL", "LOCK", "MOVE", "LOAD", "CHECKPOINT"];
+const UNSUPPORTED: &[&str] = &[
+    "LISTEN",
+    "NOTIFY",
+    "DO",
+    "CALL",
+    "LOCK",
+    "MOVE",
+    "LOAD",
+    "CHECKPOINT",
+];
 
 impl Reader<'_> {
     /// An unquoted word in capitals.
@@ -281,7 +286,8 @@ impl Reader<'_> {
                 Refusal::new(code::SYNTAX_ERROR, format!("syntax error at or near \"{near}\""))
                     .at(self.text, word.begin - start)
             }
-            None => Refusal::new(code::SYNTAX_ERROR, "syntax error at end of input").at(self.text, self.text.len()),
+            None => Refusal::new(code::SYNTAX_ERROR, "syntax error at end of input")
+                .at(self.text, self.text.len()),
         }
     }
 
@@ -324,7 +330,9 @@ impl Reader<'_> {
             }
             "SHOW" => self.show(),
             "DISCARD" => Ok(Kind::Discard(self.keyword(1))),
-            "DEALLOCATE" => self.all_or_name(1 + usize::from(self.is(1, "PREPARE"))).map(Kind::Deallocate),
+            "DEALLOCATE" => self
+                .all_or_name(1 + usize::from(self.is(1, "PREPARE")))
+                .map(Kind::Deallocate),
             "CLOSE" => self.all_or_name(1).map(Kind::Close),
             "PREPARE" => self.prepare(),
             "EXECUTE" => self.execute(),
@@ -359,7 +367,11 @@ impl Reader<'_> {
             (&["SESSION", "AUTHORIZATION"], "session_authorization"),
             (&["NAMES"], "client_encoding"),
         ] {
-            if words.iter().enumerate().all(|(index, word)| self.is(at + index, word)) {
+            if words
+                .iter()
+                .enumerate()
+                .all(|(index, word)| self.is(at + index, word))
+            {
                 return Ok((name.to_owned(), at + words.len()));
             }
         }
@@ -374,7 +386,13 @@ impl Reader<'_> {
     }
 
     /// `SET` or `RESET` of a setting: of DataFusion and corun as DataFusion does it.
-    fn setting(&self, name: String, value: Option<String>, local: bool, tag: &'static str) -> Result<Kind, Refusal> {
+    fn setting(
+        &self,
+        name: String,
+        value: Option<String>,
+        local: bool,
+        tag: &'static str,
+    ) -> Result<Kind, Refusal> {
         if !name.starts_with("datafusion.") && !name.starts_with("corun.") {
             return Ok(Kind::Set {
                 name,
@@ -385,7 +403,8 @@ impl Reader<'_> {
         }
         if local {
             let what = format!("SET LOCAL of \"{name}\" is not supported");
-            return Err(Refusal::new(code::NOT_SUPPORTED, what).hint("Use SET; a transaction that is rolled back takes it along."));
+            return Err(Refusal::new(code::NOT_SUPPORTED, what)
+                .hint("Use SET; a transaction that is rolled back takes it along."));
         }
         let text = match value {
             Some(value) => format!("SET {name} = '{}'", value.replace('\'', "''")),
@@ -412,7 +431,11 @@ impl Reader<'_> {
         let equals = matches!(self.words.get(at), Some(word) if word.token == Token::Eq);
         match equals || self.is(at, "TO") {
             true => at += 1,
-            false if matches!(name.as_str(), "timezone" | "client_encoding" | "session_authorization") => {}
+            false
+                if matches!(
+                    name.as_str(),
+                    "timezone" | "client_encoding" | "session_authorization"
+                ) => {}
             false => return Err(self.wrong(at)),
         }
         let value = match self.is(at, "DEFAULT") && self.words.len() == at + 1 {
@@ -435,7 +458,11 @@ impl Reader<'_> {
                     value.push_str(&format!("\"{}\"", word.value.replace('"', "\"\"")));
                 }
                 // The units of an interval, of which the text says enough.
-                Token::Word(word) if matches!(word.value.to_ascii_uppercase().as_str(), "INTERVAL" | "HOUR" | "TO" | "MINUTE") => {}
+                Token::Word(word)
+                    if matches!(
+                        word.value.to_ascii_uppercase().as_str(),
+                        "INTERVAL" | "HOUR" | "TO" | "MINUTE"
+                    ) => {}
                 Token::Word(word) => value.push_str(&word.value.to_lowercase()),
                 Token::Number(number, _) => value.push_str(number),
                 Token::Comma => value.push_str(", "),
@@ -531,7 +558,9 @@ impl Reader<'_> {
         let mut hold = false;
         while !self.is(at, "FOR") {
             match self.keyword(at).as_str() {
-                "SCROLL" if !self.is(at - 1, "NO") => return Ok(Kind::Unsupported("a cursor that scrolls".to_owned())),
+                "SCROLL" if !self.is(at - 1, "NO") => {
+                    return Ok(Kind::Unsupported("a cursor that scrolls".to_owned()));
+                }
                 "BINARY" => return Ok(Kind::Unsupported("BINARY CURSOR".to_owned())),
                 "HOLD" => hold = self.is(at - 1, "WITH"),
                 "" => return Err(self.wrong(at)),
@@ -548,9 +577,7 @@ impl Reader<'_> {
 
     fn fetch(&self) -> Result<Kind, Refusal> {
         let mut at = 1;
-        let backward = || {
-            Err(Refusal::new(code::NOT_NOW, "cursor can only scan forward"))
-        };
+        let backward = || Err(Refusal::new(code::NOT_NOW, "cursor can only scan forward"));
         let mut rows = Some(1);
         match self.keyword(at).as_str() {
             "NEXT" => at += 1,
@@ -585,7 +612,9 @@ impl Reader<'_> {
                 match self.keyword(index).as_str() {
                     "ANALYZE" => analyze = !off(index + 1),
                     "FORMAT" if !self.is(index + 1, "TEXT") => {
-                        return Ok(Kind::Unsupported("EXPLAIN in another format than text".to_owned()));
+                        return Ok(Kind::Unsupported(
+                            "EXPLAIN in another format than text".to_owned(),
+                        ));
                     }
                     _ => _ = word,
                 }
@@ -633,14 +662,20 @@ impl Reader<'_> {
         };
         if !legacy_options.is_empty() {
             let what = "options of COPY are written in parentheses here";
-            return Err(Refusal::new(code::NOT_SUPPORTED, what).hint("For example: WITH (FORMAT csv, HEADER)."));
+            return Err(
+                Refusal::new(code::NOT_SUPPORTED, what).hint("For example: WITH (FORMAT csv, HEADER).")
+            );
         }
         let options = copy_options(&options)?;
         let query = match source {
             CopySource::Query(query) => query_text(&query),
             CopySource::Table { table_name, columns } => {
                 let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
-                let columns = if columns.is_empty() { "*".to_owned() } else { columns.join(", ") };
+                let columns = if columns.is_empty() {
+                    "*".to_owned()
+                } else {
+                    columns.join(", ")
+                };
                 format!("SELECT {columns} FROM {table_name}")
             }
         };
@@ -660,7 +695,10 @@ fn parsed_by_catalog(text: &str) -> Result<Statement, Refusal> {
     let mut parsed = catalog::parse(text).map_err(|error| error::refusal(&error, text))?;
     match (parsed.pop(), parsed.is_empty()) {
         (Some(statement), true) => Ok(statement),
-        _ => Err(Refusal::new(code::SYNTAX_ERROR, "syntax error: one statement is expected")),
+        _ => Err(Refusal::new(
+            code::SYNTAX_ERROR,
+            "syntax error: one statement is expected",
+        )),
     }
 }
 
@@ -677,7 +715,8 @@ fn copy_options(given: &[CopyOption]) -> Result<CopyOptions, Refusal> {
         Some(other) => return Err(wrong(format!("COPY format \"{other}\" not recognized"))),
     };
     let mut options = CopyOptions::of(format);
-    let byte = |c: char| u8::try_from(c).map_err(|_| wrong(format!("COPY takes no option of several bytes: '{c}'")));
+    let byte =
+        |c: char| u8::try_from(c).map_err(|_| wrong(format!("COPY takes no option of several bytes: '{c}'")));
     for option in given {
         match option {
             CopyOption::Format(_) | CopyOption::Freeze(false) => {}

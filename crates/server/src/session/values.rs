@@ -4,11 +4,13 @@ use crate::catalog::pg_type;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DurationMicrosecondType,
-    DurationMillisecondType, DurationNanosecondType, DurationSecondType, Field, Float16Type, Float32Type, Float64Type, Int8Type,
-    Int16Type, Int32Type, Int64Type, IntervalDayTimeType, IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, Schema,
-    Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
+    DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType, Field,
+    Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalDayTimeType,
+    IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, Schema, Time32MillisecondType,
+    Time32SecondType, Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
 };
 use arrow::json::writer::{EncoderOptions, make_encoder};
 use corun_wire::error::{Refusal, code};
@@ -134,12 +136,37 @@ pub(super) fn cells<'a>(array: &'a dyn Array) -> Result<Cells<'a>, Refusal> {
         DataType::LargeBinary => texts!(array.as_binary::<i64>(), Value::Bytea),
         DataType::BinaryView => texts!(array.as_binary_view(), Value::Bytea),
         DataType::FixedSizeBinary(_) => texts!(array.as_fixed_size_binary(), Value::Bytea),
-        DataType::Date32 => checked!(array, Date32Type, |v| Date::from_unix_days(v).map(Value::Date), "date"),
+        DataType::Date32 => checked!(
+            array,
+            Date32Type,
+            |v| Date::from_unix_days(v).map(Value::Date),
+            "date"
+        ),
         DataType::Date64 => checked!(array, Date64Type, date64, "date"),
-        DataType::Time32(TimeUnit::Second) => checked!(array, Time32SecondType, |v| time(i64::from(v), TimeUnit::Second), "time"),
-        DataType::Time32(_) => checked!(array, Time32MillisecondType, |v| time(i64::from(v), TimeUnit::Millisecond), "time"),
-        DataType::Time64(TimeUnit::Nanosecond) => checked!(array, Time64NanosecondType, |v| time(v, TimeUnit::Nanosecond), "time"),
-        DataType::Time64(_) => checked!(array, Time64MicrosecondType, |v| time(v, TimeUnit::Microsecond), "time"),
+        DataType::Time32(TimeUnit::Second) => checked!(
+            array,
+            Time32SecondType,
+            |v| time(i64::from(v), TimeUnit::Second),
+            "time"
+        ),
+        DataType::Time32(_) => checked!(
+            array,
+            Time32MillisecondType,
+            |v| time(i64::from(v), TimeUnit::Millisecond),
+            "time"
+        ),
+        DataType::Time64(TimeUnit::Nanosecond) => checked!(
+            array,
+            Time64NanosecondType,
+            |v| time(v, TimeUnit::Nanosecond),
+            "time"
+        ),
+        DataType::Time64(_) => checked!(
+            array,
+            Time64MicrosecondType,
+            |v| time(v, TimeUnit::Microsecond),
+            "time"
+        ),
         DataType::Timestamp(unit, zone) => {
             let (unit, zoned) = (*unit, zone.is_some());
             let make = move |v| timestamp(v, unit, zoned);
@@ -160,16 +187,26 @@ pub(super) fn cells<'a>(array: &'a dyn Array) -> Result<Cells<'a>, Refusal> {
                 TimeUnit::Nanosecond => checked!(array, DurationNanosecondType, make, "interval"),
             }
         }
-        DataType::Interval(IntervalUnit::YearMonth) => simple!(array, IntervalYearMonthType, |v| interval(v, 0, 0)),
+        DataType::Interval(IntervalUnit::YearMonth) => {
+            simple!(array, IntervalYearMonthType, |v| interval(v, 0, 0))
+        }
         DataType::Interval(IntervalUnit::DayTime) => {
-            simple!(array, IntervalDayTimeType, |v: arrow::datatypes::IntervalDayTime| {
-                interval(0, v.days, i64::from(v.milliseconds) * 1000)
-            })
+            simple!(
+                array,
+                IntervalDayTimeType,
+                |v: arrow::datatypes::IntervalDayTime| {
+                    interval(0, v.days, i64::from(v.milliseconds) * 1000)
+                }
+            )
         }
         DataType::Interval(IntervalUnit::MonthDayNano) => {
-            simple!(array, IntervalMonthDayNanoType, |v: arrow::datatypes::IntervalMonthDayNano| {
-                interval(v.months, v.days, v.nanoseconds / 1000)
-            })
+            simple!(
+                array,
+                IntervalMonthDayNanoType,
+                |v: arrow::datatypes::IntervalMonthDayNano| {
+                    interval(v.months, v.days, v.nanoseconds / 1000)
+                }
+            )
         }
         DataType::List(_) => {
             let list = array.as_list::<i32>();
@@ -188,7 +225,9 @@ pub(super) fn cells<'a>(array: &'a dyn Array) -> Result<Cells<'a>, Refusal> {
         DataType::FixedSizeList(_, length) => {
             let list = array.as_fixed_size_list();
             let length = *length as usize;
-            lists(array, Arc::clone(list.values()), move |row| (row * length, (row + 1) * length))
+            lists(array, Arc::clone(list.values()), move |row| {
+                (row * length, (row + 1) * length)
+            })
         }
         DataType::ListView(_) => {
             let list = array.as_list_view::<i32>();
@@ -213,7 +252,11 @@ pub(super) fn cells<'a>(array: &'a dyn Array) -> Result<Cells<'a>, Refusal> {
 }
 
 /// Lists as arrays, lists of lists as arrays of more dimensions.
-fn lists<'a>(array: &'a dyn Array, values: ArrayRef, range: impl Fn(usize) -> (usize, usize) + 'a) -> Cells<'a> {
+fn lists<'a>(
+    array: &'a dyn Array,
+    values: ArrayRef,
+    range: impl Fn(usize) -> (usize, usize) + 'a,
+) -> Cells<'a> {
     let kind = type_of(array.data_type()).kind;
     Box::new(move |row| {
         if array.is_null(row) {
@@ -230,7 +273,10 @@ fn lists<'a>(array: &'a dyn Array, values: ArrayRef, range: impl Fn(usize) -> (u
 
 /// An array whose elements may be arrays, which must then all have the same dimensions.
 fn nested(kind: Kind, elements: Vec<Option<Value<'static>>>) -> Result<values::Array<'static>, Refusal> {
-    if !elements.iter().any(|element| matches!(element, Some(Value::Array(_)))) {
+    if !elements
+        .iter()
+        .any(|element| matches!(element, Some(Value::Array(_))))
+    {
         return Ok(values::Array::of(kind, elements));
     }
     let ragged = || {
@@ -268,7 +314,12 @@ fn json(array: &dyn Array) -> Cells<'_> {
         if array.is_null(row) {
             return Ok(None);
         }
-        let wrong = |what: String| Refusal::new(code::NOT_SUPPORTED, format!("a structure cannot be written as JSON: {what}"));
+        let wrong = |what: String| {
+            Refusal::new(
+                code::NOT_SUPPORTED,
+                format!("a structure cannot be written as JSON: {what}"),
+            )
+        };
         let mut text = Vec::new();
         make_encoder(&field, array, &options)
             .map_err(|error| wrong(error.to_string()))?
@@ -282,7 +333,10 @@ fn decimal<'a>(unscaled: i128, scale: i8) -> Value<'a> {
     let (unscaled, scale) = match u8::try_from(scale) {
         Ok(scale) => (unscaled, scale),
         // Zeros that a negative scale leaves out; those of a number of 38 digits fit no longer, and are kept as text below.
-        Err(_) => match 10i128.checked_pow(u32::from(scale.unsigned_abs())).and_then(|zeros| unscaled.checked_mul(zeros)) {
+        Err(_) => match 10i128
+            .checked_pow(u32::from(scale.unsigned_abs()))
+            .and_then(|zeros| unscaled.checked_mul(zeros))
+        {
             Some(number) => (number, 0),
             None => {
                 let text = format!("{unscaled}{}", "0".repeat(usize::from(scale.unsigned_abs())));

@@ -14,7 +14,11 @@ impl Zone {
         let utc = ["utc", "gmt", "z", "zulu", "etc/utc"];
         if utc.iter().any(|known| known.eq_ignore_ascii_case(name)) {
             let zone = "UTC".parse().or_else(|_| "+00:00".parse()).ok()?;
-            let shown = if name.len() == 3 { name.to_ascii_uppercase() } else { "UTC".to_owned() };
+            let shown = if name.len() == 3 {
+                name.to_ascii_uppercase()
+            } else {
+                "UTC".to_owned()
+            };
             return Some((Zone(zone), shown));
         }
         let parse = |name: String| Some((Zone(name.parse().ok()?), name));
@@ -22,7 +26,11 @@ impl Zone {
         let titled = || {
             let mut start = true;
             let title = name.chars().map(|c| {
-                let c = if start { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() };
+                let c = if start {
+                    c.to_ascii_uppercase()
+                } else {
+                    c.to_ascii_lowercase()
+                };
                 start = !c.is_ascii_alphanumeric();
                 c
             });
@@ -37,7 +45,9 @@ fn seconds(of: impl Offset) -> i32 {
 }
 
 fn naive(seconds: i64) -> NaiveDateTime {
-    DateTime::from_timestamp(seconds, 0).unwrap_or_default().naive_utc()
+    DateTime::from_timestamp(seconds, 0)
+        .unwrap_or_default()
+        .naive_utc()
 }
 
 impl TimeZone for Zone {
@@ -53,7 +63,10 @@ impl TimeZone for Zone {
             LocalResult::Ambiguous(one, other) => seconds(one).min(seconds(other)),
             LocalResult::None => {
                 let before = local.checked_sub_signed(Duration::days(1)).unwrap_or(local);
-                self.0.offset_from_local_datetime(&before).earliest().map_or(0, seconds)
+                self.0
+                    .offset_from_local_datetime(&before)
+                    .earliest()
+                    .map_or(0, seconds)
             }
         }
     }

@@ -12,7 +12,10 @@ fn rows_of_files() {
     let server = Server::new();
     let mut session = server.session();
     assert_eq!(
-        server.rows(&mut session, "SELECT n, word FROM t WHERE n < 2 ORDER BY n; SELECT count(*) FROM t;"),
+        server.rows(
+            &mut session,
+            "SELECT n, word FROM t WHERE n < 2 ORDER BY n; SELECT count(*) FROM t;"
+        ),
         ["0|row 0", "1|row 1", "=SELECT 2", "10", "=SELECT 1"]
     );
     assert_eq!(
@@ -20,14 +23,20 @@ fn rows_of_files() {
         ["north|1.5", "south|NULL", "=SELECT 2"]
     );
     assert_eq!(server.rows(&mut session, " ; -- nothing\n"), ["I"]);
-    assert_eq!(server.rows(&mut session, "VALUES (1, 'a'), (2, NULL)"), ["1|a", "2|NULL", "=SELECT 2"]);
+    assert_eq!(
+        server.rows(&mut session, "VALUES (1, 'a'), (2, NULL)"),
+        ["1|a", "2|NULL", "=SELECT 2"]
+    );
 }
 
 #[test]
 fn the_same_without_a_coordinator() {
     let server = Server::with(|_| {});
     let mut session = server.session();
-    assert_eq!(server.rows(&mut session, "SELECT sum(n) FROM t"), ["45", "=SELECT 1"]);
+    assert_eq!(
+        server.rows(&mut session, "SELECT sum(n) FROM t"),
+        ["45", "=SELECT 1"]
+    );
 }
 
 /// One row of every type that has values here, and a row of nulls.
@@ -38,11 +47,21 @@ fn every_type() -> RecordBatch {
     list.append_value([Some(1), None, Some(3)]);
     list.append_null();
     let fields_of = vec![
-        (Arc::new(Field::new("a", DataType::Int32, true)), Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef),
-        (Arc::new(Field::new("b", DataType::Utf8, true)), Arc::new(StringArray::from(vec!["x", "y"])) as ArrayRef),
+        (
+            Arc::new(Field::new("a", DataType::Int32, true)),
+            Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef,
+        ),
+        (
+            Arc::new(Field::new("b", DataType::Utf8, true)),
+            Arc::new(StringArray::from(vec!["x", "y"])) as ArrayRef,
+        ),
     ];
     let (struct_fields, struct_arrays): (Vec<_>, Vec<_>) = fields_of.into_iter().unzip();
-    let structure = StructArray::new(struct_fields.into(), struct_arrays, Some(vec![true, false].into()));
+    let structure = StructArray::new(
+        struct_fields.into(),
+        struct_arrays,
+        Some(vec![true, false].into()),
+    );
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("bool", Arc::new(BooleanArray::from(vec![Some(true), None]))),
         ("i8", Arc::new(Int8Array::from(vec![Some(-8), None]))),
@@ -55,18 +74,43 @@ fn every_type() -> RecordBatch {
         ("u64", Arc::new(UInt64Array::from(vec![Some(u64::MAX), None]))),
         ("f32", Arc::new(Float32Array::from(vec![Some(0.1), None]))),
         ("f64", Arc::new(Float64Array::from(vec![Some(1e300), None]))),
-        ("dec", Arc::new(Decimal128Array::from(vec![Some(-12345), None]).with_precision_and_scale(10, 2).unwrap())),
+        (
+            "dec",
+            Arc::new(
+                Decimal128Array::from(vec![Some(-12345), None])
+                    .with_precision_and_scale(10, 2)
+                    .unwrap(),
+            ),
+        ),
         ("text", utf8),
         ("dict", Arc::new(dictionary)),
-        ("bytes", Arc::new(BinaryArray::from(vec![Some(&b"\x00\xff"[..]), None]))),
+        (
+            "bytes",
+            Arc::new(BinaryArray::from(vec![Some(&b"\x00\xff"[..]), None])),
+        ),
         ("date", Arc::new(Date32Array::from(vec![Some(19_782), None]))),
-        ("time", Arc::new(Time64MicrosecondArray::from(vec![Some(3_723_000_004), None]))),
-        ("ts", Arc::new(TimestampMicrosecondArray::from(vec![Some(1_709_210_096_500_000), None]))),
-        ("tsz", Arc::new(TimestampMicrosecondArray::from(vec![Some(1_709_210_096_500_000), None]).with_timezone("UTC"))),
+        (
+            "time",
+            Arc::new(Time64MicrosecondArray::from(vec![Some(3_723_000_004), None])),
+        ),
+        (
+            "ts",
+            Arc::new(TimestampMicrosecondArray::from(vec![
+                Some(1_709_210_096_500_000),
+                None,
+            ])),
+        ),
+        (
+            "tsz",
+            Arc::new(
+                TimestampMicrosecondArray::from(vec![Some(1_709_210_096_500_000), None]).with_timezone("UTC"),
+            ),
+        ),
         ("list", Arc::new(list.finish())),
         ("struct", Arc::new(structure)),
     ];
-    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true))).unwrap()
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
+        .unwrap()
 }
 
 #[test]
@@ -80,10 +124,16 @@ fn every_type_as_text() {
     assert_eq!(rows, [first, &["NULL"; 21].join("|"), "=SELECT 2"]);
     // Only the text of a moment depends on the time zone.
     server.rows(&mut session, "SET TIME ZONE 'America/New_York'");
-    assert_eq!(server.rows(&mut session, "SELECT ts, tsz FROM types LIMIT 1")[0], "2024-02-29 12:34:56.5|2024-02-29 07:34:56.5-05");
+    assert_eq!(
+        server.rows(&mut session, "SELECT ts, tsz FROM types LIMIT 1")[0],
+        "2024-02-29 12:34:56.5|2024-02-29 07:34:56.5-05"
+    );
     let others = "SELECT INTERVAL '1 month 2 days 3 hours', arrow_cast('a', 'Utf8View'), arrow_cast(1, 'Decimal256(50, 3)'), \
                   make_array(make_array(1, 2), make_array(3, 4)), NULL";
-    assert_eq!(server.rows(&mut session, others)[0], "1 mon 2 days 03:00:00|a|1.000|{{1,2},{3,4}}|NULL");
+    assert_eq!(
+        server.rows(&mut session, others)[0],
+        "1 mon 2 days 03:00:00|a|1.000|{{1,2},{3,4}}|NULL"
+    );
 }
 
 #[test]
@@ -97,9 +147,15 @@ fn columns_are_described_with_postgresql_s_types() {
     let oids: Vec<u32> = columns.iter().map(|column| column.of.oid()).collect();
     assert_eq!(
         oids,
-        [16, 21, 21, 23, 20, 21, 23, 20, 1700, 700, 701, 1700, 25, 25, 17, 1082, 1083, 1114, 1184, 1007, 114]
+        [
+            16, 21, 21, 23, 20, 21, 23, 20, 1700, 700, 701, 1700, 25, 25, 17, 1082, 1083, 1114, 1184, 1007,
+            114
+        ]
     );
-    assert_eq!((columns[11].name.as_str(), columns[11].modifier), ("dec", (10 << 16 | 2) + 4));
+    assert_eq!(
+        (columns[11].name.as_str(), columns[11].modifier),
+        ("dec", (10 << 16 | 2) + 4)
+    );
 }
 
 #[test]
@@ -110,7 +166,9 @@ fn every_type_in_binary() {
     // A Bind that wants all columns in binary, as it comes over the wire.
     let mut wire = Session::<(), ()>::new(Default::default());
     let mut out = Vec::new();
-    let statement = session.one("SELECT i32, i64, f64, dec, text, bytes, date, time, ts, tsz, list, bool FROM types").unwrap();
+    let statement = session
+        .one("SELECT i32, i64, f64, dec, text, bytes, date, time, ts, tsz, list, bool FROM types")
+        .unwrap();
     let prepared = server.block_on(session.prepare(statement, &[])).unwrap();
     let mut bytes = Vec::new();
     corun_wire::build::parse(&mut bytes, "", b"", &[0, 0]);
@@ -125,9 +183,14 @@ fn every_type_in_binary() {
     };
     let mut portal = session.bind(&prepared, bind.parameters()).unwrap();
     let mut sink = Collected::default();
-    server.block_on(session.run(&mut portal, &formats, None, &mut sink)).unwrap();
+    server
+        .block_on(session.run(&mut portal, &formats, None, &mut sink))
+        .unwrap();
     let rows = messages(&sink.0);
-    let first: Vec<Vec<u8>> = fields(&rows[0].1).into_iter().map(|field| field.expect("no null")).collect();
+    let first: Vec<Vec<u8>> = fields(&rows[0].1)
+        .into_iter()
+        .map(|field| field.expect("no null"))
+        .collect();
     let days = 19_782i32 - 10_957;
     let moment = 1_709_210_096_500_000i64 - 946_684_800_000_000;
     let list = [

@@ -26,7 +26,9 @@ impl<'s> Connection<'s> {
     }
 
     fn send(&mut self, bytes: &[u8]) {
-        let (message, _) = Message::read(bytes, &Limits::default()).expect("well formed").expect("whole");
+        let (message, _) = Message::read(bytes, &Limits::default())
+            .expect("well formed")
+            .expect("whole");
         let action = self.wire.message(message, &mut self.out.0);
         let done = self.act(action);
         if let Err(refusal) = done {
@@ -38,7 +40,10 @@ impl<'s> Connection<'s> {
         }
     }
 
-    fn act(&mut self, action: Action<'_, Arc<Prepared>, (Portal, corun_wire::server::ResultFormats)>) -> Result<(), Refusal> {
+    fn act(
+        &mut self,
+        action: Action<'_, Arc<Prepared>, (Portal, corun_wire::server::ResultFormats)>,
+    ) -> Result<(), Refusal> {
         match action {
             Action::Query { sql } => {
                 self.server.block_on(self.session.simple(sql, &mut self.out))?;
@@ -128,7 +133,23 @@ fn a_portal_is_fetched_in_parts() {
     it.execute("p", 2);
     it.execute("p", 2);
     it.message(b'S', b"");
-    assert_eq!(it.told(), ["1", "2", "5", "6", "s", "7", "8", "s", "9", "=SELECT 5", "=SELECT 0", "Z"]);
+    assert_eq!(
+        it.told(),
+        [
+            "1",
+            "2",
+            "5",
+            "6",
+            "s",
+            "7",
+            "8",
+            "s",
+            "9",
+            "=SELECT 5",
+            "=SELECT 0",
+            "Z"
+        ]
+    );
     // The statement is still there, its portal is not.
     it.execute("p", 0);
     it.message(b'S', b"");
@@ -173,7 +194,11 @@ fn a_pipeline_fails_as_one() {
     it.message(b'Q', b"SELECT 1\0");
     it.message(b'Q', b"ROLLBACK\0");
     let found = messages(&it.out.0);
-    let ready: Vec<&[u8]> = found.iter().filter(|(tag, _)| *tag == 'Z').map(|(_, body)| body.as_slice()).collect();
+    let ready: Vec<&[u8]> = found
+        .iter()
+        .filter(|(tag, _)| *tag == 'Z')
+        .map(|(_, body)| body.as_slice())
+        .collect();
     assert_eq!(ready, [&b"T"[..], b"E", b"E", b"I"]);
 }
 
@@ -181,7 +206,11 @@ fn a_pipeline_fails_as_one() {
 fn a_copy_and_a_setting_in_a_pipeline() {
     let server = Server::new();
     let mut it = Connection::new(&server);
-    for sql in ["SET application_name = 'pipe'", "COPY (SELECT 1, NULL) TO STDOUT", "SHOW application_name"] {
+    for sql in [
+        "SET application_name = 'pipe'",
+        "COPY (SELECT 1, NULL) TO STDOUT",
+        "SHOW application_name",
+    ] {
         it.parse("", sql);
         it.bind("", "", &[]);
         it.execute("", 0);
@@ -189,6 +218,8 @@ fn a_copy_and_a_setting_in_a_pipeline() {
     it.message(b'S', b"");
     assert_eq!(
         it.told(),
-        ["1", "2", "=SET", "1", "2", "H", ">1\t\\N", "c", "=COPY 1", "1", "2", "pipe", "=SHOW", "Z"]
+        [
+            "1", "2", "=SET", "1", "2", "H", ">1\t\\N", "c", "=COPY 1", "1", "2", "pipe", "=SHOW", "Z"
+        ]
     );
 }

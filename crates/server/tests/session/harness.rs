@@ -58,7 +58,10 @@ impl Server {
             database: String::new(),
             pid: PIDS.fetch_add(1, Ordering::Relaxed),
             address: None,
-            options: options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            options: options
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
         })
     }
 
@@ -69,12 +72,14 @@ impl Server {
     /// Runs a text in a session.
     pub fn run(&self, session: &mut ClientSession, sql: &str) -> Result<Vec<String>, Refusal> {
         let mut sink = Collected::default();
-        self.block_on(session.simple(sql, &mut sink)).map(|()| shown(&sink.0))
+        self.block_on(session.simple(sql, &mut sink))
+            .map(|()| shown(&sink.0))
     }
 
     /// Runs a text that must not fail.
     pub fn rows(&self, session: &mut ClientSession, sql: &str) -> Vec<String> {
-        self.run(session, sql).unwrap_or_else(|refusal| panic!("{sql}: {refusal:?}"))
+        self.run(session, sql)
+            .unwrap_or_else(|refusal| panic!("{sql}: {refusal:?}"))
     }
 
     /// SQLSTATE, message, hint and position of a text that must fail.
@@ -135,7 +140,9 @@ pub fn shown(bytes: &[u8]) -> Vec<String> {
         match tag {
             'T' => {}
             'D' => {
-                let fields = fields(&body).into_iter().map(|field| field.map_or("NULL".to_owned(), |field| text(&field)));
+                let fields = fields(&body)
+                    .into_iter()
+                    .map(|field| field.map_or("NULL".to_owned(), |field| text(&field)));
                 lines.push(fields.collect::<Vec<_>>().join("|"));
             }
             'C' => lines.push(format!("={}", text(&body[..body.len() - 1]))),

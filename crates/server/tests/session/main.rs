@@ -1,6 +1,7 @@
 //! Sessions over real files: what clients are sent, byte by byte where it matters, and what ends a statement.
 
 #[path = "../common/mod.rs"]
+#[allow(dead_code, reason = "it has more than these tests need")]
 mod common;
 
 mod answers;
