@@ -184,7 +184,11 @@ pub fn add_user(
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    let key = Value::String(name.to_owned());
+    let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let key = match name.chars().all(bare) {
+        true => name.to_owned(),
+        false => Value::String(name.to_owned()).to_string(),
+    };
     text.push_str(&format!("\n[user.{key}]\nsecret = \"{secret}\"\n"));
     if superuser {
         text.push_str("superuser = true\n");
