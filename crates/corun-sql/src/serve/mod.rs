@@ -91,7 +91,12 @@ pub fn run(args: ServeArgs, verbose: u8) -> Result<()> {
     if let Some(socket) = front.socket() {
         out::line(&format!("listening at {}", socket.display()))?;
     }
-    let waited = engine.runtime().block_on(until_ended(&front));
+    // A runtime of its own: the engine's threads may all be at statements.
+    let signals = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot wait for signals")?;
+    let waited = signals.block_on(until_ended(&front));
     front.join();
     // Threads of the engine may still be at the last cancelled statements: leaving does not wait for them, and tables are read only.
     std::mem::forget(engine);
