@@ -71,12 +71,13 @@ pub fn run(args: ServeArgs, verbose: u8) -> Result<()> {
     for warning in access.warnings() {
         tracing::warn!("{warning}");
     }
-    if access.is_open() {
-        out::note("note: there is no file of users: everyone on this machine gets in (see --users)");
-    }
+    let open = access.is_open();
     let rights: Arc<dyn Rights> = Arc::new(access.users().clone());
     let engine = Engine::start(engine_config(&settings, data, rights)?).map_err(server_error)?;
     let front = Front::start(front, access, engine.clone())?;
+    if open {
+        out::note("note: there is no file of users: everyone on this machine gets in (see --users)");
+    }
     for address in front.addresses() {
         let (host, port) = (address.ip(), address.port());
         let host = match host.is_unspecified() {
@@ -90,7 +91,12 @@ pub fn run(args: ServeArgs, verbose: u8) -> Result<()> {
     if let Some(socket) = front.socket() {
         out::line(&format!("listening at {}", socket.display()))?;
     }
-    let waited = engine.runtime().block_on(until_ended(&front));
+    // A runtime of its own: the engine's threads may all be at statements.
+    let signals = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot wait for signals")?;
+    let waited = signals.block_on(until_ended(&front));
     front.join();
     // Threads of the engine may still be at the last cancelled statements: leaving does not wait for them, and tables are read only.
     std::mem::forget(engine);

@@ -143,6 +143,36 @@ fn a_folder_is_a_database() {
 }
 
 #[test]
+fn a_client_that_is_killed_ends_its_query() {
+    let folder = folder();
+    let server = Server::start(folder.path(), &["data"]);
+    let on = "dbname=data user=ann";
+    let others = || {
+        let others = "select count(*) from pg_stat_activity where pid <> pg_backend_pid()";
+        server.printed(on, &[others]).trim().to_owned()
+    };
+    let wait = |count: &str| {
+        let begin = Instant::now();
+        while others() != count {
+            assert!(begin.elapsed() < LONG, "there are {} others", others());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let long = "select count(distinct x) from generate_series(1, 20000000000) t(x)";
+    let mut psql = Command::new("psql")
+        .args(["-X", "-c", long])
+        .arg(format!("host=127.0.0.1 port={} {on}", server.port))
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("psql is installed (scripts/bootstrap)");
+    wait("1");
+    psql.kill().expect("it runs");
+    psql.wait().expect("it ends");
+    wait("0");
+    assert_eq!(server.end("TERM"), Some(0));
+}
+
+#[test]
 fn users_and_what_they_may_read() {
     let folder = folder();
     for (name, superuser) in [("ann", false), ("root", true)] {

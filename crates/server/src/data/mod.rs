@@ -28,6 +28,8 @@ pub use error::DataError;
 pub(crate) use error::nearest;
 pub use gate::FileRights;
 
+pub(crate) use folder::is_path;
+
 use corun_store::{Options, Store};
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProviderList};
 use datafusion::common::DataFusionError;

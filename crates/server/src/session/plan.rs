@@ -108,7 +108,9 @@ impl ClientSession {
                 let table = scan.table_name.table();
                 let schema = scan.table_name.schema().unwrap_or("public");
                 let system = matches!(schema, "pg_catalog" | "information_schema");
-                if !system && !self.engine.rights.may_read(user, schema, table) {
+                // Files that statements name are the gate's.
+                let file = crate::data::is_path(table);
+                if !system && !file && !self.engine.rights.may_read(user, schema, table) {
                     denied = Some(table.to_owned());
                     return Ok(TreeNodeRecursion::Stop);
                 }

@@ -181,11 +181,15 @@ pub fn add_user(
     random.fill(&mut salt).map_err(failed)?;
     let iterations: NonZeroU32 = ITERATIONS_DEFAULT;
     let secret = Verifier::derive(password, &salt, iterations).to_secret_text();
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
+    if !text.is_empty() {
+        text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
     }
-    let key = Value::String(name.to_owned());
-    text.push_str(&format!("\n[user.{key}]\nsecret = \"{secret}\"\n"));
+    let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let key = match name.chars().all(bare) {
+        true => name.to_owned(),
+        false => Value::String(name.to_owned()).to_string(),
+    };
+    text.push_str(&format!("[user.{key}]\nsecret = \"{secret}\"\n"));
     if superuser {
         text.push_str("superuser = true\n");
     }

@@ -5,6 +5,7 @@ use std::path::Path;
 use corun_wire::auth::userlist::Userlist;
 use corun_wire::auth::{Lookup, Mock};
 use corun_wire::server::Users;
+use corun_wire::tls::readable_by_others;
 use ring::rand::SecureRandom;
 
 use super::file;
@@ -18,6 +19,7 @@ use crate::session::Rights;
 pub struct UserTable {
     secrets: Userlist,
     grants: Grants,
+    warnings: Vec<String>,
     /// There is no file: whoever reaches the server is who they say.
     everyone: bool,
 }
@@ -28,6 +30,7 @@ impl UserTable {
         Self {
             secrets: Userlist::default(),
             grants: full(),
+            warnings: Vec::new(),
             everyone: true,
         }
     }
@@ -40,6 +43,7 @@ impl UserTable {
         if path.extension().is_none_or(|extension| extension != "toml") {
             let secrets = Userlist::load(path).map_err(|error| DataError::config(error.to_string()))?;
             return Ok(Self {
+                warnings: secrets.warnings().to_vec(),
                 secrets,
                 grants: full(),
                 everyone: false,
@@ -60,6 +64,7 @@ impl UserTable {
         Ok(Self {
             secrets,
             grants,
+            warnings: readable_by_others(path).into_iter().collect(),
             everyone: false,
         })
     }
@@ -81,7 +86,7 @@ impl UserTable {
 
     /// What is not wrong but should be looked at.
     pub fn warnings(&self) -> &[String] {
-        self.secrets.warnings()
+        &self.warnings
     }
 
     /// What users that do not exist are shown; `None` without random numbers.

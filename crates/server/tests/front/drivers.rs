@@ -57,14 +57,13 @@ fn prepared_statements_and_binary_values() {
 fn portals_return_their_rows_piece_by_piece() {
     let server = Server::secured(FrontConfig::default());
     with_driver(&server, async |mut client| {
-        let transaction = client.transaction().await;
-        // The driver begins one with `START TRANSACTION` or `BEGIN`, which this engine knows in small letters only.
-        drop(transaction);
-        client.simple_query("begin").await.expect("begun");
-        let statement = client.prepare("rows 10").await.expect("prepared");
-        let rows = client.query(&statement, &[]).await.expect("rows");
-        assert_eq!(rows.len(), 10);
-        client.simple_query("commit").await.expect("committed");
+        let transaction = client.transaction().await.expect("begun");
+        let portal = transaction.bind("rows 10", &[]).await.expect("bound");
+        for rows in [4, 4, 2] {
+            let found = transaction.query_portal(&portal, 4).await.expect("rows");
+            assert_eq!(found.len(), rows);
+        }
+        transaction.commit().await.expect("committed");
     });
 }
 

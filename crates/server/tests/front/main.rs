@@ -2,6 +2,8 @@
 //!
 //! psql is part of what `scripts/bootstrap` installs.
 
+#![allow(clippy::print_stdout, reason = "what was skipped, and what sessions take")]
+
 mod clients;
 mod drivers;
 mod endings;
@@ -18,7 +20,9 @@ use stand_in::{Seen, StandIn};
 
 /// A server on a free port.
 pub struct Server {
+    /// `None` once a test has stopped it.
     pub front: Option<Front>,
+    /// What the engine has seen.
     pub seen: Arc<Seen>,
     address: SocketAddr,
     // Outlives the front.
@@ -83,6 +87,7 @@ impl Server {
         }
     }
 
+    /// Its TCP port.
     pub fn port(&self) -> u16 {
         self.address.port()
     }

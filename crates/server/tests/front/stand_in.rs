@@ -105,7 +105,8 @@ fn describe(sql: &str) -> Result<(Vec<Type>, Option<Vec<Column>>), Refusal> {
         _ if count_of(sql).is_some() => {
             vec![Column::new("n", Type::INT8), Column::new("text", Type::TEXT)]
         }
-        "" | "begin" | "commit" | "rollback" | "sleep" | "notice" | "set" | "copy" | "panic" => {
+        "" | "begin" | "start transaction" | "commit" | "rollback" | "sleep" | "notice" | "set" | "copy"
+        | "panic" => {
             return Ok((Vec::new(), None));
         }
         _ => return Err(Refusal::new(code::SYNTAX_ERROR, "syntax error").at(sql, 0)),
@@ -186,7 +187,7 @@ impl OneClient {
                 );
                 "SELECT 1"
             }
-            "begin" => {
+            "begin" | "start transaction" => {
                 self.status = TransactionStatus::Open;
                 "BEGIN"
             }
@@ -246,9 +247,10 @@ impl SqlSession for OneClient {
     }
 
     async fn prepare(&mut self, sql: &str, _: &[u32]) -> Result<Described<Arc<str>>, Refusal> {
-        let (parameters, columns) = describe(sql)?;
+        let sql = sql.to_ascii_lowercase();
+        let (parameters, columns) = describe(&sql)?;
         Ok(Described {
-            statement: sql.into(),
+            statement: sql.as_str().into(),
             parameters,
             columns,
         })
