@@ -166,7 +166,11 @@ impl Engine {
             runtime.worker_threads(config.threads);
         }
         // Plans of many joins recurse deeply.
-        let runtime = runtime.thread_name("corun-session").thread_stack_size(8 << 20).enable_all().build()?;
+        let runtime = runtime
+            .thread_name("corun-session")
+            .thread_stack_size(8 << 20)
+            .enable_all()
+            .build()?;
         Ok(Engine(Arc::new(Inner {
             data,
             base,

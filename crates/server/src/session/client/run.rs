@@ -1,0 +1,473 @@
+//! A client's statements are run: what [`ClientSession::run`] and [`ClientSession::simple`] do.
+
+use super::{ClientSession, Prepared};
+use crate::session::commands::{lines, no_cursor};
+use crate::session::error::{self, more};
+use crate::session::parameters;
+use crate::session::plan::Planned;
+use crate::session::portal::{
+    Encoding, Limits, Portal, Ran, Rows, Sink, Source, State, Tag, To, copy_end, copy_frame,
+};
+use crate::session::statement::Kind;
+use crate::session::values::columns_of;
+use corun_wire::error::{Refusal, code};
+use corun_wire::server::ResultFormats;
+use corun_wire::values::{CopyOut, Type};
+use corun_wire::{TransactionStatus, backend, build};
+use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
+use datafusion::physical_plan::{collect, displayable};
+use datafusion::sql::parser::Statement;
+use futures::StreamExt;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+impl ClientSession {
+    /// Runs a portal: DataRow messages (or all messages of a COPY) go to the sink.
+    ///
+    /// # Errors
+    /// Whatever fails; 57014 when cancelled.
+    pub async fn run(
+        &mut self,
+        portal: &mut Portal,
+        formats: &ResultFormats,
+        rows_max: Option<u32>,
+        sink: &mut impl Sink,
+    ) -> Result<Ran, Refusal> {
+        let mut out = Vec::new();
+        let ran = self.run_into(portal, formats, rows_max, &mut out, sink).await?;
+        self.flush(&mut out, sink).await?;
+        Ok(ran)
+    }
+
+    /// Sends what is left of a statement that has ended; a cancel still counts.
+    async fn flush(&mut self, out: &mut Vec<u8>, sink: &mut impl Sink) -> Result<(), Refusal> {
+        let limits = Limits::new(self.cancel.begin(), None);
+        let flushed = limits.flush(out, sink).await;
+        if flushed.is_err() {
+            self.fail_transaction();
+        }
+        flushed
+    }
+
+    /// The same; what is left at the end is in `out`, behind what it had.
+    async fn run_into(
+        &mut self,
+        portal: &mut Portal,
+        formats: &ResultFormats,
+        rows_max: Option<u32>,
+        out: &mut Vec<u8>,
+        sink: &mut impl Sink,
+    ) -> Result<Ran, Refusal> {
+        let statement = portal.prepared.statement.clone();
+        let limits = self.begin(&statement);
+        let ran = match self.check_transaction(&statement.kind) {
+            Ok(()) => {
+                self.run_limited(portal, formats, rows_max, &limits, out, sink)
+                    .await
+            }
+            Err(refusal) => Err(refusal),
+        };
+        drop(limits);
+        if ran.is_err() {
+            // What ran ends now, not when the portal is closed.
+            portal.state = State::Done(Tag::Plain("ERROR"));
+        }
+        self.ended(ran, &statement)
+    }
+
+    async fn run_limited(
+        &mut self,
+        portal: &mut Portal,
+        formats: &ResultFormats,
+        rows_max: Option<u32>,
+        limits: &Limits,
+        out: &mut Vec<u8>,
+        sink: &mut impl Sink,
+    ) -> Result<Ran, Refusal> {
+        let prepared = Arc::clone(&portal.prepared);
+        let statement = &prepared.statement;
+        if let Kind::Fetch { name, rows } = &statement.kind {
+            return self.fetch(name, *rows, formats, limits, out, sink).await;
+        }
+        if let State::Ready = portal.state {
+            match &statement.kind {
+                Kind::Empty => return Ok(Ran::Empty),
+                Kind::Prepare { name, types, of } => {
+                    let inner = limits.limited(self.prepared(of, types)).await?;
+                    self.keep_statement(name, inner)?;
+                    return Ok(Ran::Complete("PREPARE".to_owned()));
+                }
+                Kind::Declare { name, hold, of } => {
+                    if !hold && self.transaction == TransactionStatus::Idle {
+                        let what = "DECLARE CURSOR can only be used in transaction blocks";
+                        return Err(Refusal::new(more::NO_TRANSACTION, what));
+                    }
+                    let inner = limits.limited(self.prepared(of, &[])).await?;
+                    self.open_cursor(name, *hold, inner)?;
+                    return Ok(Ran::Complete("DECLARE CURSOR".to_owned()));
+                }
+                _ => {}
+            }
+            match limits.limited(self.start(&prepared, &portal.parameters)).await? {
+                Some(rows) => portal.state = State::Rows(Box::new(rows)),
+                None => {
+                    let tag = self.command(statement)?;
+                    portal.state = State::Done(Tag::Plain(tag));
+                    return Ok(Ran::Complete(tag.to_owned()));
+                }
+            }
+        }
+        let rows = match &mut portal.state {
+            State::Rows(rows) => rows,
+            State::Done(Tag::Counted(verb)) => return Ok(Ran::Complete(format!("{verb} 0"))),
+            _ => return Err(Refusal::new(code::NOT_NOW, "the portal cannot be run again")),
+        };
+        let zone = self.shared.settings.lock().zone();
+        let tag = match (&statement.kind, &prepared.columns) {
+            (Kind::CopyOut { options, .. }, _) => {
+                let copy = CopyOut::new(options.clone());
+                let schema = rows.schema();
+                let names: Vec<&str> = schema
+                    .fields()
+                    .iter()
+                    .map(|field| field.name().as_str())
+                    .collect();
+                copy_frame(out, &copy, options.format, names.into_iter());
+                let how = Encoding {
+                    zone,
+                    to: To::Copy(copy.clone(), options.format),
+                };
+                rows.send(&how, None, &statement.text, limits, out, sink).await?;
+                copy_end(out, &copy);
+                rows.tag(0)
+            }
+            (_, None) => {
+                let count = rows.count(&statement.text, limits).await?;
+                rows.tag(count)
+            }
+            (_, Some(_)) => {
+                let to = To::DataRows(formats);
+                let how = Encoding { zone, to };
+                if !rows
+                    .send(&how, rows_max, &statement.text, limits, out, sink)
+                    .await?
+                {
+                    return Ok(Ran::Suspended);
+                }
+                rows.tag(0)
+            }
+        };
+        portal.state = State::Done(rows.tag);
+        Ok(Ran::Complete(tag))
+    }
+
+    /// Starts what returns rows; `None`: it is a command.
+    async fn start(&self, prepared: &Prepared, parameters: &[ScalarValue]) -> Result<Option<Rows>, Refusal> {
+        let statement = &prepared.statement;
+        let rows = match &statement.kind {
+            Kind::Planned(sql) => {
+                let plan = self.plan_again(prepared, sql).await?;
+                let tag = tag_of(&plan, sql);
+                Rows::new(self.source(plan, parameters, &statement.text).await?, tag)
+            }
+            Kind::CopyOut { query, .. } => {
+                let plan = self.plan_again(prepared, query).await?;
+                Rows::new(self.source(plan, &[], "").await?, Tag::Counted("COPY"))
+            }
+            Kind::Explain { analyze, of } => {
+                let Kind::Planned(sql) = &of.kind else {
+                    return Err(Refusal::new(code::NOT_SUPPORTED, "EXPLAIN is for queries only"));
+                };
+                let plan = bound(self.plan_again(prepared, sql).await?, parameters)?;
+                let text = match analyze {
+                    true => self.explain_analyze(plan).await?,
+                    false => self.explain(&plan).await?,
+                };
+                Rows::new(Source::Made(Some(lines(&text)?)), Tag::Plain("EXPLAIN"))
+            }
+            Kind::Show(_) | Kind::ShowAll | Kind::ShowQueue => {
+                let batch = self.made(&statement.kind)?;
+                Rows::new(Source::Made(Some(batch)), Tag::Plain("SHOW"))
+            }
+            Kind::Execute { name, arguments } => {
+                let inner = Arc::clone(self.named(name)?);
+                let Kind::Planned(sql) = &inner.statement.kind else {
+                    return Err(Refusal::new(code::NOT_SUPPORTED, "EXECUTE is for queries only"));
+                };
+                let parameters = self
+                    .arguments(name, &inner.parameters, arguments.as_deref())
+                    .await?;
+                let plan = self.plan_again(&inner, sql).await?;
+                let tag = tag_of(&plan, sql);
+                Rows::new(self.source(plan, &parameters, "").await?, tag)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(rows))
+    }
+
+    /// The arguments of an EXECUTE, which are expressions without columns.
+    async fn arguments(
+        &self,
+        name: &str,
+        types: &[Type],
+        given: Option<&Statement>,
+    ) -> Result<Vec<ScalarValue>, Refusal> {
+        let count = |given: usize| {
+            let what = format!("wrong number of parameters for prepared statement \"{name}\"");
+            Refusal::new(code::SYNTAX_ERROR, what)
+                .detail(format!("Expected {} parameters but got {given}.", types.len()))
+        };
+        let Some(statement) = given else {
+            return if types.is_empty() {
+                Ok(Vec::new())
+            } else {
+                Err(count(0))
+            };
+        };
+        let failed = |error| error::refusal(&error, "");
+        let Planned { plan, .. } = self.plan(statement, &[], "").await?;
+        let frame = self.context.execute_logical_plan(plan).await.map_err(failed)?;
+        let batches = frame.collect().await.map_err(failed)?;
+        let batch = batches
+            .iter()
+            .find(|batch| batch.num_rows() == 1)
+            .ok_or_else(|| count(0))?;
+        if batch.num_columns() != types.len() {
+            return Err(count(batch.num_columns()));
+        }
+        let scalars = batch.columns().iter().zip(types).map(|(column, of)| {
+            let wanted = parameters::scalar(*of, None)?.data_type();
+            let value = ScalarValue::try_from_array(column, 0).map_err(failed)?;
+            value.cast_to(&wanted).map_err(failed)
+        });
+        scalars.collect()
+    }
+
+    /// The plan that was made when it was prepared, or a new one that returns the same columns.
+    async fn plan_again(&self, prepared: &Prepared, sql: &Statement) -> Result<LogicalPlan, Refusal> {
+        if let Some(plan) = prepared.plan.lock().take() {
+            return Ok(plan);
+        }
+        let types: Vec<u32> = prepared.parameters.iter().map(|of| of.oid()).collect();
+        let Planned { plan, .. } = self.plan(sql, &types, &prepared.statement.text).await?;
+        if matches!(prepared.statement.kind, Kind::Planned(_))
+            && let Some(columns) = &prepared.columns
+            && *columns != columns_of(plan.schema().as_arrow())
+        {
+            return Err(Refusal::new(
+                code::NOT_SUPPORTED,
+                "cached plan must not change result type",
+            ));
+        }
+        Ok(plan)
+    }
+
+    /// Starts a plan: a query at the coordinator, anything else in the session.
+    async fn source(
+        &self,
+        plan: LogicalPlan,
+        parameters: &[ScalarValue],
+        text: &str,
+    ) -> Result<Source, Refusal> {
+        let plan = bound(plan, parameters)?;
+        if let Some(coordinator) = self.engine.coordinator.as_ref().filter(|_| is_query(&plan)) {
+            let submitted = coordinator.submit_plan(&self.context, plan).await;
+            return submitted
+                .map(Source::Coordinated)
+                .map_err(|error| error::of_engine(&error, text));
+        }
+        let failed = |error| Refusal {
+            position: None,
+            ..error::refusal(&error, text)
+        };
+        let frame = self.context.execute_logical_plan(plan).await.map_err(failed)?;
+        let rows = frame.execute_stream().await.map_err(failed)?;
+        Ok(Source::Session(Mutex::new(rows)))
+    }
+
+    /// Rows of a cursor.
+    async fn fetch(
+        &mut self,
+        name: &str,
+        rows_max: Option<u32>,
+        formats: &ResultFormats,
+        limits: &Limits,
+        out: &mut Vec<u8>,
+        sink: &mut impl Sink,
+    ) -> Result<Ran, Refusal> {
+        let (mut portal, hold) = self.cursors.remove(name).ok_or_else(|| no_cursor(name))?;
+        if let State::Ready = portal.state {
+            let prepared = Arc::clone(&portal.prepared);
+            let started = limits.limited(self.start(&prepared, &[])).await?;
+            portal.state = started.map_or(State::Done(Tag::Counted("FETCH")), |rows| {
+                State::Rows(Box::new(rows))
+            });
+        }
+        let mut fetched = 0;
+        if let State::Rows(rows) = &mut portal.state {
+            let zone = self.shared.settings.lock().zone();
+            let to = To::DataRows(formats);
+            let before = rows.sent();
+            let ended = rows
+                .send(
+                    &Encoding { zone, to },
+                    rows_max,
+                    &portal.prepared.statement.text,
+                    limits,
+                    out,
+                    sink,
+                )
+                .await?;
+            fetched = rows.sent() - before;
+            if ended {
+                portal.state = State::Done(Tag::Counted("FETCH"));
+            }
+        }
+        self.cursors.insert(name.to_owned(), (portal, hold));
+        Ok(Ran::Complete(format!("FETCH {fetched}")))
+    }
+
+    async fn explain(&self, plan: &LogicalPlan) -> Result<String, Refusal> {
+        if let Some(coordinator) = &self.engine.coordinator {
+            let text = coordinator.explain_plan(&self.context, plan).await;
+            return text.map_err(|error| error::of_engine(&error, ""));
+        }
+        let physical = self.context.state().create_physical_plan(plan).await;
+        let physical = physical.map_err(|error| error::refusal(&error, ""))?;
+        Ok(displayable(physical.as_ref()).indent(false).to_string())
+    }
+
+    /// Runs the query, throws its rows away, and says what came of it.
+    async fn explain_analyze(&self, plan: LogicalPlan) -> Result<String, Refusal> {
+        let Some(coordinator) = &self.engine.coordinator else {
+            let failed = |error| error::refusal(&error, "");
+            let physical = self
+                .context
+                .state()
+                .create_physical_plan(&plan)
+                .await
+                .map_err(failed)?;
+            collect(Arc::clone(&physical), self.context.task_ctx())
+                .await
+                .map_err(failed)?;
+            let shown = DisplayableExecutionPlan::with_metrics(physical.as_ref());
+            return Ok(shown.indent(false).to_string());
+        };
+        let failed = |error| error::of_engine(&error, "");
+        let text = coordinator
+            .explain_plan(&self.context, &plan)
+            .await
+            .map_err(failed)?;
+        let mut submitted = coordinator
+            .submit_plan(&self.context, plan)
+            .await
+            .map_err(failed)?;
+        while let Some(batch) = submitted.next().await {
+            batch.map_err(failed)?;
+        }
+        let Some(report) = submitted.report() else {
+            return Ok(text);
+        };
+        let cpus: Vec<String> = report.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
+        let cpus = if cpus.is_empty() {
+            "shared".to_owned()
+        } else {
+            cpus.join(",")
+        };
+        let milliseconds = |ns: u64| ns as f64 / 1e6;
+        let mut said = format!(
+            "rows: {}\nwaited: {:.3} ms\nran: {:.3} ms\ncpus: {cpus}\n",
+            report.rows,
+            milliseconds(report.waited_ns),
+            milliseconds(report.ran_ns)
+        );
+        if let Some(why) = report.why {
+            said.push_str(&format!("started because: {why:?}\n"));
+        }
+        Ok(said + &text)
+    }
+
+    /// Runs the text of a simple query and writes everything but errors, effects and ReadyForQuery.
+    ///
+    /// # Errors
+    /// That of the statement that fails; those before it have run.
+    pub async fn simple(&mut self, sql: &str, sink: &mut impl Sink) -> Result<(), Refusal> {
+        // A cancel between two statements counts, too.
+        let _running = self.cancel.begin();
+        let mut out = Vec::new();
+        let statements = match self.split(sql) {
+            Ok(statements) => statements,
+            Err(refusal) => {
+                self.fail_transaction();
+                return Err(refusal);
+            }
+        };
+        if statements.is_empty() {
+            build::bare(&mut out, backend::EMPTY_QUERY);
+        }
+        let formats = ResultFormats::default();
+        for statement in statements {
+            let prepared = self.prepare(statement, &[]).await?;
+            if !prepared.parameters.is_empty() && !matches!(prepared.statement.kind, Kind::Prepare { .. }) {
+                self.fail_transaction();
+                return Err(Refusal::new("42P02", "there is no parameter $1")
+                    .hint("A simple query has no parameters."));
+            }
+            if let Some(columns) = &prepared.columns {
+                build::row_description_of(&mut out, columns, &formats);
+            }
+            let mut portal = self.bind(&prepared, std::iter::empty())?;
+            match self.run_into(&mut portal, &formats, None, &mut out, sink).await? {
+                Ran::Complete(tag) => build::command_complete(&mut out, &tag),
+                Ran::Empty | Ran::Suspended => build::bare(&mut out, backend::EMPTY_QUERY),
+            }
+            self.flush(&mut out, sink).await?;
+        }
+        self.flush(&mut out, sink).await
+    }
+}
+
+/// Puts values in the place of parameters.
+fn bound(plan: LogicalPlan, parameters: &[ScalarValue]) -> Result<LogicalPlan, Refusal> {
+    if parameters.is_empty() {
+        return Ok(plan);
+    }
+    let values = ParamValues::from(parameters.to_vec());
+    plan.replace_params_with_values(&values)
+        .map_err(|error| error::refusal(&error, ""))
+}
+
+/// Whether the coordinator can run it.
+pub(super) fn is_query(plan: &LogicalPlan) -> bool {
+    !matches!(
+        plan,
+        LogicalPlan::Ddl(_)
+            | LogicalPlan::Dml(_)
+            | LogicalPlan::Copy(_)
+            | LogicalPlan::Statement(_)
+            | LogicalPlan::Explain(_)
+            | LogicalPlan::Analyze(_)
+            | LogicalPlan::DescribeTable(_)
+    )
+}
+
+pub(super) fn returns_rows(plan: &LogicalPlan) -> bool {
+    !matches!(
+        plan,
+        LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_)
+    )
+}
+
+fn tag_of(plan: &LogicalPlan, sql: &Statement) -> Tag {
+    match plan {
+        LogicalPlan::Ddl(DdlStatement::CreateExternalTable(_)) => Tag::Plain("CREATE TABLE"),
+        LogicalPlan::Ddl(_) => Tag::Plain("DROP TABLE"),
+        LogicalPlan::Copy(_) => Tag::Copied,
+        LogicalPlan::Statement(_) if matches!(sql, Statement::Reset(_)) => Tag::Plain("RESET"),
+        LogicalPlan::Statement(_) => Tag::Plain("SET"),
+        _ => Tag::Counted("SELECT"),
+    }
+}

@@ -1,0 +1,468 @@
+//! What a statement is, read from its words.
+
+use super::{Kind, Parsed, Word, copy_options, parse, parsed_by_catalog, query_text};
+use crate::session::error;
+use corun_wire::error::{Refusal, code};
+use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Statement as Sql};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::Token;
+use std::sync::Arc;
+
+/// Of one statement.
+pub(super) struct Reader<'t> {
+    pub(super) whole: &'t str,
+    pub(super) text: &'t str,
+    pub(super) words: &'t [Word],
+}
+
+const WRITES: &[&str] = &[
+    "INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "ALTER", "GRANT", "REVOKE", "CREATE", "DROP",
+    "COMMENT", "REINDEX", "VACUUM", "ANALYZE", "CLUSTER", "REFRESH", "IMPORT", "REASSIGN", "SECURITY",
+];
+const UNSUPPORTED: &[&str] = &[
+    "LISTEN",
+    "NOTIFY",
+    "DO",
+    "CALL",
+    "LOCK",
+    "MOVE",
+    "LOAD",
+    "CHECKPOINT",
+];
+
+impl Reader<'_> {
+    /// An unquoted word in capitals.
+    fn keyword(&self, at: usize) -> String {
+        match self.words.get(at).map(|word| &word.token) {
+            Some(Token::Word(word)) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
+            _ => String::new(),
+        }
+    }
+
+    fn is(&self, at: usize, keyword: &str) -> bool {
+        self.keyword(at) == keyword
+    }
+
+    fn has(&self, keyword: &str) -> bool {
+        (0..self.words.len()).any(|at| self.is(at, keyword))
+    }
+
+    /// A name, folded as PostgreSQL does.
+    fn name(&self, at: usize) -> Result<String, Refusal> {
+        match self.words.get(at).map(|word| &word.token) {
+            Some(Token::Word(word)) if word.quote_style.is_some() => Ok(word.value.clone()),
+            Some(Token::Word(word)) => Ok(word.value.to_lowercase()),
+            _ => Err(self.wrong(at)),
+        }
+    }
+
+    /// A syntax error at a word.
+    fn wrong(&self, at: usize) -> Refusal {
+        let start = self.words.first().map_or(0, |word| word.begin);
+        match self.words.get(at) {
+            Some(word) => {
+                let near = self.whole.get(word.begin..word.end).unwrap_or_default();
+                Refusal::new(code::SYNTAX_ERROR, format!("syntax error at or near \"{near}\""))
+                    .at(self.text, word.begin - start)
+            }
+            None => Refusal::new(code::SYNTAX_ERROR, "syntax error at end of input")
+                .at(self.text, self.text.len()),
+        }
+    }
+
+    fn end(&self, at: usize) -> Result<(), Refusal> {
+        match self.words.len() > at {
+            true => Err(self.wrong(at)),
+            false => Ok(()),
+        }
+    }
+
+    /// The statement that begins at a word.
+    fn rest(&self, at: usize) -> Result<Box<Parsed>, Refusal> {
+        let words = self.words.get(at..).unwrap_or_default();
+        let (Some(first), Some(last)) = (words.first(), words.last()) else {
+            return Err(self.wrong(at));
+        };
+        let inner = parse(self.whole, first.begin, last.end, words)?;
+        Ok(Box::new(inner))
+    }
+
+    fn planned(&self) -> Result<Kind, Refusal> {
+        Ok(Kind::Planned(Arc::new(parsed_by_catalog(self.text)?)))
+    }
+
+    pub(super) fn kind(&self) -> Result<Kind, Refusal> {
+        let first = self.keyword(0);
+        match first.as_str() {
+            "BEGIN" | "START" => Ok(Kind::Begin),
+            "COMMIT" | "END" => Ok(Kind::Commit),
+            "ROLLBACK" | "ABORT" if self.has("TO") => self.name(self.words.len() - 1).map(Kind::RollbackTo),
+            "ROLLBACK" | "ABORT" => Ok(Kind::Rollback),
+            "SAVEPOINT" => self.name(1).map(Kind::Savepoint),
+            "RELEASE" => self.name(self.words.len() - 1).map(Kind::Release),
+            "SET" => self.set(),
+            "RESET" if self.is(1, "ALL") => Ok(Kind::ResetAll),
+            "RESET" => {
+                let (name, at) = self.setting_name(1)?;
+                self.end(at)?;
+                self.setting(name, None, false, "RESET")
+            }
+            "SHOW" => self.show(),
+            "DISCARD" => Ok(Kind::Discard(self.keyword(1))),
+            "DEALLOCATE" => self
+                .all_or_name(1 + usize::from(self.is(1, "PREPARE")))
+                .map(Kind::Deallocate),
+            "CLOSE" => self.all_or_name(1).map(Kind::Close),
+            "PREPARE" => self.prepare(),
+            "EXECUTE" => self.execute(),
+            "DECLARE" => self.declare(),
+            "FETCH" => self.fetch(),
+            "EXPLAIN" => self.explain(),
+            "COPY" => self.copy(),
+            "UNLISTEN" => Ok(Kind::Nothing("UNLISTEN")),
+            "CREATE" if self.is(1, "EXTERNAL") || self.is(1, "UNBOUNDED") => self.planned(),
+            "DROP" if self.is(1, "TABLE") => self.planned(),
+            "CREATE" | "DROP" | "ALTER" => Ok(Kind::Write(format!("{first} {}", self.keyword(1)))),
+            "TRUNCATE" => Ok(Kind::Write("TRUNCATE TABLE".to_owned())),
+            word if WRITES.contains(&word) => Ok(Kind::Write(first)),
+            word if UNSUPPORTED.contains(&word) => Ok(Kind::Unsupported(first)),
+            _ => self.planned(),
+        }
+    }
+
+    fn all_or_name(&self, at: usize) -> Result<Option<String>, Refusal> {
+        self.end(at + 1)?;
+        match self.is(at, "ALL") {
+            true => Ok(None),
+            false => self.name(at).map(Some),
+        }
+    }
+
+    /// A setting's name, maybe of several words or with points, and what follows.
+    fn setting_name(&self, at: usize) -> Result<(String, usize), Refusal> {
+        for (words, name) in [
+            (&["TIME", "ZONE"][..], "timezone"),
+            (&["TRANSACTION", "ISOLATION", "LEVEL"], "transaction_isolation"),
+            (&["SESSION", "AUTHORIZATION"], "session_authorization"),
+            (&["NAMES"], "client_encoding"),
+        ] {
+            if words
+                .iter()
+                .enumerate()
+                .all(|(index, word)| self.is(at + index, word))
+            {
+                return Ok((name.to_owned(), at + words.len()));
+            }
+        }
+        let mut name = self.name(at)?;
+        let mut next = at + 1;
+        while matches!(self.words.get(next), Some(word) if word.token == Token::Period) {
+            name.push('.');
+            name.push_str(&self.name(next + 1)?);
+            next += 2;
+        }
+        Ok((name, next))
+    }
+
+    /// `SET` or `RESET` of a setting: of DataFusion and corun as DataFusion does it.
+    fn setting(
+        &self,
+        name: String,
+        value: Option<String>,
+        local: bool,
+        tag: &'static str,
+    ) -> Result<Kind, Refusal> {
+        if !name.starts_with("datafusion.") && !name.starts_with("corun.") {
+            return Ok(Kind::Set {
+                name,
+                value,
+                local,
+                tag,
+            });
+        }
+        if local {
+            let what = format!("SET LOCAL of \"{name}\" is not supported");
+            return Err(Refusal::new(code::NOT_SUPPORTED, what)
+                .hint("Use SET; a transaction that is rolled back takes it along."));
+        }
+        let text = match value {
+            Some(value) => format!("SET {name} = '{}'", value.replace('\'', "''")),
+            None => format!("RESET {name}"),
+        };
+        Ok(Kind::Planned(Arc::new(parsed_by_catalog(&text)?)))
+    }
+
+    fn set(&self) -> Result<Kind, Refusal> {
+        let local = self.is(1, "LOCAL");
+        let session = self.is(1, "SESSION") && !self.is(2, "AUTHORIZATION");
+        let at = 1 + usize::from(local || session);
+        if self.is(at, "TRANSACTION") || self.is(at, "CHARACTERISTICS") {
+            // READ WRITE, too: what writes is refused itself.
+            return Ok(Kind::Nothing("SET"));
+        }
+        if self.is(at, "ROLE") {
+            return match self.keyword(at + 1).as_str() {
+                "NONE" => Ok(Kind::Nothing("SET")),
+                _ => Ok(Kind::Unsupported("SET ROLE".to_owned())),
+            };
+        }
+        let (name, mut at) = self.setting_name(at)?;
+        let equals = matches!(self.words.get(at), Some(word) if word.token == Token::Eq);
+        match equals || self.is(at, "TO") {
+            true => at += 1,
+            false
+                if matches!(
+                    name.as_str(),
+                    "timezone" | "client_encoding" | "session_authorization"
+                ) => {}
+            false => return Err(self.wrong(at)),
+        }
+        let value = match self.is(at, "DEFAULT") && self.words.len() == at + 1 {
+            true => None,
+            false => Some(self.setting_value(at)?),
+        };
+        self.setting(name, value, local, "SET")
+    }
+
+    fn setting_value(&self, at: usize) -> Result<String, Refusal> {
+        let words = self.words.get(at..).unwrap_or_default();
+        if words.is_empty() {
+            return Err(self.wrong(at));
+        }
+        let mut value = String::new();
+        for (index, word) in words.iter().enumerate() {
+            match &word.token {
+                Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => value.push_str(text),
+                Token::Word(word) if word.quote_style.is_some() => {
+                    value.push_str(&format!("\"{}\"", word.value.replace('"', "\"\"")));
+                }
+                // The units of an interval, of which the text says enough.
+                Token::Word(word)
+                    if matches!(
+                        word.value.to_ascii_uppercase().as_str(),
+                        "INTERVAL" | "HOUR" | "TO" | "MINUTE"
+                    ) => {}
+                Token::Word(word) => value.push_str(&word.value.to_lowercase()),
+                Token::Number(number, _) => value.push_str(number),
+                Token::Comma => value.push_str(", "),
+                Token::Minus => value.push('-'),
+                Token::Plus => value.push('+'),
+                Token::Period => value.push('.'),
+                _ => return Err(self.wrong(at + index)),
+            }
+        }
+        Ok(value)
+    }
+
+    fn show(&self) -> Result<Kind, Refusal> {
+        match self.keyword(1).as_str() {
+            "ALL" if self.words.len() == 2 => return Ok(Kind::ShowAll),
+            "QUEUE" if self.words.len() == 2 => return Ok(Kind::ShowQueue),
+            "TABLES" | "COLUMNS" | "FUNCTIONS" | "SCHEMAS" | "DATABASES" | "FULL" | "EXTENDED" | "CREATE" => {
+                return self.planned();
+            }
+            _ => {}
+        }
+        let (name, at) = self.setting_name(1)?;
+        self.end(at)?;
+        Ok(Kind::Show(name))
+    }
+
+    fn is_token(&self, at: usize, token: &Token) -> bool {
+        self.words.get(at).is_some_and(|word| word.token == *token)
+    }
+
+    /// Where the parenthesis that opens at a word closes.
+    fn closing(&self, at: usize) -> Result<usize, Refusal> {
+        let mut depth = 0usize;
+        for (index, word) in self.words.iter().enumerate().skip(at) {
+            match word.token {
+                Token::LParen => depth += 1,
+                Token::RParen if depth <= 1 => return Ok(index),
+                Token::RParen => depth -= 1,
+                _ => {}
+            }
+        }
+        Err(self.wrong(self.words.len()))
+    }
+
+    fn prepare(&self) -> Result<Kind, Refusal> {
+        let name = self.name(1)?;
+        let mut at = 2;
+        let mut types = Vec::new();
+        if self.is_token(at, &Token::LParen) {
+            let close = self.closing(at)?;
+            for part in self.words[at + 1..close].split(|word| word.token == Token::Comma) {
+                let (Some(first), Some(last)) = (part.first(), part.last()) else {
+                    return Err(self.wrong(close));
+                };
+                let name = self.whole.get(first.begin..last.end).unwrap_or_default();
+                let of = crate::session::parameters::type_named(name)
+                    .ok_or_else(|| Refusal::new("42704", format!("type \"{name}\" does not exist")))?;
+                types.push(of.oid());
+            }
+            at = close + 1;
+        }
+        if !self.is(at, "AS") {
+            return Err(self.wrong(at));
+        }
+        let of = self.rest(at + 1)?;
+        Ok(Kind::Prepare { name, types, of })
+    }
+
+    fn execute(&self) -> Result<Kind, Refusal> {
+        let name = self.name(1)?;
+        let arguments = match self.is_token(2, &Token::LParen) {
+            true => {
+                let close = self.closing(2)?;
+                self.end(close + 1)?;
+                let (begin, end) = (self.words[2].end, self.words[close].begin);
+                let list = self.whole.get(begin..end).unwrap_or_default().trim();
+                match list.is_empty() {
+                    true => None,
+                    false => Some(Arc::new(parsed_by_catalog(&format!("SELECT {list}"))?)),
+                }
+            }
+            false => {
+                self.end(2)?;
+                None
+            }
+        };
+        Ok(Kind::Execute { name, arguments })
+    }
+
+    fn declare(&self) -> Result<Kind, Refusal> {
+        let name = self.name(1)?;
+        let mut at = 2;
+        let mut hold = false;
+        while !self.is(at, "FOR") {
+            match self.keyword(at).as_str() {
+                "SCROLL" if !self.is(at - 1, "NO") => {
+                    return Ok(Kind::Unsupported("a cursor that scrolls".to_owned()));
+                }
+                "BINARY" => return Ok(Kind::Unsupported("BINARY CURSOR".to_owned())),
+                "HOLD" => hold = self.is(at - 1, "WITH"),
+                "" => return Err(self.wrong(at)),
+                _ => {}
+            }
+            at += 1;
+        }
+        let of = self.rest(at + 1)?;
+        match of.kind {
+            Kind::Planned(_) => Ok(Kind::Declare { name, hold, of }),
+            _ => Err(self.wrong(at + 1)),
+        }
+    }
+
+    fn fetch(&self) -> Result<Kind, Refusal> {
+        let mut at = 1;
+        let backward = || Err(Refusal::new(code::NOT_NOW, "cursor can only scan forward"));
+        let mut rows = Some(1);
+        match self.keyword(at).as_str() {
+            "NEXT" => at += 1,
+            "FORWARD" => at += 1,
+            "PRIOR" | "LAST" | "ABSOLUTE" | "RELATIVE" | "BACKWARD" | "FIRST" => return backward(),
+            _ => {}
+        }
+        if self.is(at, "ALL") {
+            rows = None;
+            at += 1;
+        } else if let Some(Token::Number(number, _)) = self.words.get(at).map(|word| &word.token) {
+            rows = Some(number.parse().map_err(|_| self.wrong(at))?);
+            at += 1;
+        } else if self.is_token(at, &Token::Minus) {
+            return backward();
+        }
+        if self.is(at, "FROM") || self.is(at, "IN") {
+            at += 1;
+        }
+        let name = self.name(at)?;
+        self.end(at + 1)?;
+        Ok(Kind::Fetch { name, rows })
+    }
+
+    fn explain(&self) -> Result<Kind, Refusal> {
+        let mut at = 1;
+        let mut analyze = false;
+        if self.is_token(at, &Token::LParen) {
+            let close = self.closing(at)?;
+            for (index, word) in self.words.iter().enumerate().take(close).skip(at + 1) {
+                let off = |at: usize| matches!(self.keyword(at).as_str(), "OFF" | "FALSE" | "NO");
+                match self.keyword(index).as_str() {
+                    "ANALYZE" => analyze = !off(index + 1),
+                    "FORMAT" if !self.is(index + 1, "TEXT") => {
+                        return Ok(Kind::Unsupported(
+                            "EXPLAIN in another format than text".to_owned(),
+                        ));
+                    }
+                    _ => _ = word,
+                }
+            }
+            at = close + 1;
+        } else {
+            while self.is(at, "ANALYZE") || self.is(at, "VERBOSE") {
+                analyze |= self.is(at, "ANALYZE");
+                at += 1;
+            }
+        }
+        let of = self.rest(at)?;
+        match &of.kind {
+            Kind::Planned(_) | Kind::Execute { .. } => Ok(Kind::Explain { analyze, of }),
+            Kind::Write(verb) => Ok(Kind::Write(verb.clone())),
+            _ => Err(self.wrong(at)),
+        }
+    }
+
+    /// `COPY ... TO STDOUT`; what reads or writes files is DataFusion's.
+    fn copy(&self) -> Result<Kind, Refusal> {
+        if self.has("STDIN") {
+            return Ok(Kind::Write("COPY FROM".to_owned()));
+        }
+        let to = (0..self.words.len()).rev().find(|at| self.is(*at, "TO"));
+        let stdout = to.is_some_and(|at| self.is(at + 1, "STDOUT"));
+        if !stdout {
+            return match self.has("TO") {
+                true => self.planned(),
+                false => Ok(Kind::Write("COPY FROM".to_owned())),
+            };
+        }
+        let mut parsed = Parser::parse_sql(&PostgreSqlDialect {}, self.text)
+            .map_err(|error| error::syntax(&error.to_string(), self.text))?;
+        let Some(Sql::Copy {
+            source,
+            to: true,
+            target: CopyTarget::Stdout,
+            options,
+            legacy_options,
+            ..
+        }) = parsed.pop()
+        else {
+            return Err(self.wrong(0));
+        };
+        if !legacy_options.is_empty() {
+            let what = "options of COPY are written in parentheses here";
+            return Err(
+                Refusal::new(code::NOT_SUPPORTED, what).hint("For example: WITH (FORMAT csv, HEADER).")
+            );
+        }
+        let options = copy_options(&options)?;
+        let query = match source {
+            CopySource::Query(query) => query_text(&query),
+            CopySource::Table { table_name, columns } => {
+                let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
+                let columns = if columns.is_empty() {
+                    "*".to_owned()
+                } else {
+                    columns.join(", ")
+                };
+                format!("SELECT {columns} FROM {table_name}")
+            }
+        };
+        let query = Arc::new(parsed_by_catalog(&query).map_err(|refusal| Refusal {
+            position: None,
+            ..refusal
+        })?);
+        Ok(Kind::CopyOut { options, query })
+    }
+}
