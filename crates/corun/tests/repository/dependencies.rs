@@ -486,11 +486,11 @@ fn the_pooler_s_program_compiles_no_sql_engine_and_no_lab() {
 }
 
 #[test]
-fn the_demo_compiles_nothing_of_postgresql() {
+fn the_demo_compiles_nothing_of_the_pooler() {
     let packages = packages(&["-p", "corun-lab", "--no-default-features", "--features", "engine"]);
     assert!(packages.contains("datafusion"), "{packages:?}");
-    // TLS is in it for the workers' connections, and what the server's system tables stand on; the pooler is not.
-    for name in ["pg_query", "corun-pooler", "lab-postgres", "io-uring"] {
+    // The protocol, its sockets and TLS are in it, for the server and the workers' connections; the pooler is not.
+    for name in ["pg_query", "corun-pooler", "lab-postgres"] {
         assert!(!packages.contains(name), "{name}");
     }
 }
