@@ -36,6 +36,9 @@ pub(crate) type OpenStore = Arc<dyn Fn(&Path) -> std::result::Result<Store, Data
 #[derive(Clone)]
 pub(crate) struct Folder(Arc<Shared>);
 
+/// Tables of a schema that statements have made, by name.
+type ExternalTables = BTreeMap<String, Arc<dyn TableProvider>>;
+
 struct Shared {
     root: PathBuf,
     places: Arc<Places>,
@@ -44,7 +47,7 @@ struct Shared {
     open_store: OpenStore,
     listed: Mutex<Listed>,
     opened: Mutex<BTreeMap<(String, String), Opened>>,
-    external: Mutex<BTreeMap<String, BTreeMap<String, Arc<dyn TableProvider>>>>,
+    external: Mutex<BTreeMap<String, ExternalTables>>,
 }
 
 struct Listed {

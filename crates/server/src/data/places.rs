@@ -85,7 +85,6 @@ impl Places {
             false => Url::from_file_path(&found),
         };
         address
-            .map_err(|()| ())
             .and_then(|address| ListingTableUrl::try_new(address, None).map_err(|_| ()))
             .map_err(|()| DataError::unreadable(format!("the path '{text}' cannot be written as an address")))
     }

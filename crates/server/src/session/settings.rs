@@ -389,7 +389,7 @@ fn shown(milliseconds: u64) -> String {
     if milliseconds == 0 {
         return "0".to_owned();
     }
-    let fits = |(_, factor): &&(&str, f64)| *factor >= 1.0 && milliseconds % *factor as u64 == 0;
+    let fits = |(_, factor): &&(&str, f64)| *factor >= 1.0 && milliseconds.is_multiple_of(*factor as u64);
     match UNITS.iter().rev().find(fits) {
         Some((unit, factor)) => format!("{}{unit}", milliseconds / *factor as u64),
         None => format!("{milliseconds}ms"),

@@ -116,7 +116,7 @@ fn answer(request: &Request, objects: &Objects) -> (&'static str, Headers, Vec<u
             objects.insert(request.path.clone(), request.body.clone());
             ("200 OK", Headers::default(), Vec::new())
         }
-        "GET" if request.query.get("list-type").is_some() => {
+        "GET" if request.query.contains_key("list-type") => {
             ("200 OK", Headers::default(), list(request, &objects).into_bytes())
         }
         "GET" | "HEAD" => match objects.get(&request.path) {

@@ -24,7 +24,7 @@ pub struct Ours {
 }
 
 enum Data {
-    Tpcc(CorunTpcc, TpccWorkload),
+    Tpcc(Box<CorunTpcc>, TpccWorkload),
     Ycsb(CorunYcsb, Database, Workload),
 }
 
@@ -47,7 +47,7 @@ impl Ours {
                     load_seed: SEED,
                     mix,
                 };
-                Data::Tpcc(engine, workload)
+                Data::Tpcc(Box::new(engine), workload)
             }
             Work::Ycsb(workload) => {
                 let engine = CorunYcsb::new(store).map_err(BenchError::store)?;
@@ -99,7 +99,7 @@ impl Ours {
 
     fn run(&self, options: &RunOptions) -> Result<Outcome, driver::RunError> {
         match &self.data {
-            Data::Tpcc(engine, workload) => run_tpcc(engine, workload, options),
+            Data::Tpcc(engine, workload) => run_tpcc(&**engine, workload, options),
             Data::Ycsb(engine, database, workload) => run_ycsb(engine, database, *workload, options),
         }
     }
@@ -111,7 +111,7 @@ impl Ours {
     pub fn check(&self) -> Result<Vec<String>, BenchError> {
         Ok(match &self.data {
             Data::Tpcc(engine, workload) => {
-                texts(tpcc::check(engine, workload.scale).map_err(BenchError::store)?)
+                texts(tpcc::check(&**engine, workload.scale).map_err(BenchError::store)?)
             }
             Data::Ycsb(engine, database, _) => {
                 texts(ycsb::check(engine, database).map_err(BenchError::store)?)
