@@ -266,31 +266,10 @@ fn with_line(text: &str, error: &toml::de::Error) -> String {
 
 /// The key that was probably meant.
 fn nearest(given: &str) -> String {
-    let of = |key: &&&str| distance(given, key);
-    match Settings::KEYS.iter().min_by_key(of) {
-        Some(key) if distance(given, key) <= given.len().max(key.len()) / 2 => {
-            format!("did you mean \"{key}\"?")
-        }
-        _ => "`corun-sql serve --help` lists every option; keys are named so, with _ for -".to_owned(),
+    match corun_server::nearest(given, Settings::KEYS) {
+        Some(key) => format!("did you mean \"{key}\"?"),
+        None => "`corun-sql serve --help` lists every option; keys are named so, with _ for -".to_owned(),
     }
-}
-
-/// Letters that must change to make one word of the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (at, letter) in a.chars().enumerate() {
-        let mut before = row[0];
-        row[0] = at + 1;
-        for (to, other) in b.iter().enumerate() {
-            let above = row[to + 1];
-            row[to + 1] = (above + 1)
-                .min(row[to] + 1)
-                .min(before + usize::from(letter != *other));
-            before = above;
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

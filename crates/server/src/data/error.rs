@@ -87,7 +87,7 @@ impl From<DataError> for DataFusionError {
 }
 
 /// The nearest of `known` to `given`, if it is near enough to be meant.
-pub(crate) fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
+pub fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
     let of = |name: &&str| datafusion::common::utils::datafusion_strsim::levenshtein(given, name);
     let best = known.iter().min_by_key(|name| of(name))?;
     (of(best) <= given.len().max(best.len()) / 2).then_some(*best)

@@ -25,7 +25,7 @@ mod table;
 pub use buckets::Bucket;
 pub use config::DataConfig;
 pub use error::DataError;
-pub(crate) use error::nearest;
+pub use error::nearest;
 pub use gate::FileRights;
 
 pub(crate) use folder::is_path;

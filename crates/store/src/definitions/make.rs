@@ -56,13 +56,8 @@ impl Transaction<'_> {
                 self.lock_linked(state, &gone)?;
                 let seen = self.seen(state, &gone);
                 let came = store.make_table(*new, &seen)?;
-                let change = self.come(
-                    state,
-                    seen.qualified_name(),
-                    Some(gone.clone()),
-                    Some(came.clone()),
-                )?;
-                links = self.or_discard(&came, self.relink(state, &gone, &came))?;
+                let change;
+                (change, links) = self.take_place(state, seen.qualified_name(), gone, came)?;
                 change
             }
             Definition::Rewrite(id, new, columns) => {
@@ -73,13 +68,8 @@ impl Transaction<'_> {
                 seen.check()?;
                 let filled = store.log.last();
                 let came = teams::blocking(|| rewrite::rewrite(store, &gone, *new, &seen, filled))?;
-                let change = self.come(
-                    state,
-                    seen.qualified_name(),
-                    Some(gone.clone()),
-                    Some(came.clone()),
-                )?;
-                links = self.or_discard(&came, self.relink(state, &gone, &came))?;
+                let change;
+                (change, links) = self.take_place(state, seen.qualified_name(), gone, came)?;
                 change
             }
             Definition::RenameTable(id, to) => {
@@ -184,6 +174,19 @@ impl Transaction<'_> {
     }
 
     /// What comes of a table that nobody else has; if it is an error, the table goes.
+    /// One table takes another's place: its rows, its foreign keys.
+    fn take_place(
+        &self,
+        state: &mut State,
+        name: QualifiedName,
+        gone: Table,
+        came: Table,
+    ) -> Result<(Change, Vec<LinkChange>)> {
+        let change = self.come(state, name, Some(gone.clone()), Some(came.clone()))?;
+        let links = self.or_discard(&came, self.relink(state, &gone, &came))?;
+        Ok((change, links))
+    }
+
     fn or_discard<R>(&self, came: &Table, made: Result<R>) -> Result<R> {
         if made.is_err() {
             came.0.dropped.store(true, Ordering::Release);

@@ -14,6 +14,21 @@ struct Parts {
     narrow_below: bool,
 }
 
+impl Parts {
+    /// Of the bits of a float: `fraction` has `bits` of them, `exponent` is `bias` too much for a whole mantissa.
+    fn new(fraction: u64, exponent: i32, bits: u32, bias: i32) -> Self {
+        Parts {
+            mantissa: if exponent == 0 {
+                fraction
+            } else {
+                fraction | 1 << bits
+            },
+            exponent: exponent.max(1) - bias,
+            narrow_below: fraction == 0 && exponent > 1,
+        }
+    }
+}
+
 /// Appends a `double precision`.
 pub fn float8(out: &mut Vec<u8>, value: f64) {
     if special(out, value) {
@@ -21,15 +36,7 @@ pub fn float8(out: &mut Vec<u8>, value: f64) {
     }
     let bits = value.to_bits();
     let (fraction, exponent) = (bits & ((1 << 52) - 1), (bits >> 52 & 0x7ff) as i32);
-    let parts = Parts {
-        mantissa: if exponent == 0 {
-            fraction
-        } else {
-            fraction | 1 << 52
-        },
-        exponent: exponent.max(1) - 1075,
-        narrow_below: fraction == 0 && exponent > 1,
-    };
+    let parts = Parts::new(fraction, exponent, 52, 1075);
     let value = value.abs();
     let print = |digits| match digits {
         None => format!("{value:e}"),
@@ -46,15 +53,7 @@ pub fn float4(out: &mut Vec<u8>, value: f32) {
     }
     let bits = value.to_bits();
     let (fraction, exponent) = (u64::from(bits & ((1 << 23) - 1)), (bits >> 23 & 0xff) as i32);
-    let parts = Parts {
-        mantissa: if exponent == 0 {
-            fraction
-        } else {
-            fraction | 1 << 23
-        },
-        exponent: exponent.max(1) - 150,
-        narrow_below: fraction == 0 && exponent > 1,
-    };
+    let parts = Parts::new(fraction, exponent, 23, 150);
     let value = value.abs();
     let print = |digits| match digits {
         None => format!("{value:e}"),
