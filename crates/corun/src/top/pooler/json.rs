@@ -133,7 +133,7 @@ fn objects(frame: &Frame) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::draw::tests::{busy, keyed, queueing};
+    use crate::top::draw::tests::{busy, keyed, queueing};
     use super::*;
 
     #[test]
