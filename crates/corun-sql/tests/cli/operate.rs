@@ -49,13 +49,22 @@ fn one_line_for_each_connection_and_each_slow_statement() {
         let objects = logged(&log, message);
         assert_eq!(objects.len(), count, "{message}: {log}");
         for object in &objects {
-            assert_eq!((&object["user"], &object["database"]), (&"ann".into(), &"data".into()));
-            assert!(object["pid"].is_number() && object["from"] == "127.0.0.1", "{object}");
+            assert_eq!(
+                (&object["user"], &object["database"]),
+                (&"ann".into(), &"data".into())
+            );
+            assert!(
+                object["pid"].is_number() && object["from"] == "127.0.0.1",
+                "{object}"
+            );
         }
     }
     let slow = logged(&log, "slow statement");
     assert_eq!(slow[0]["statement"], "select count(*)\nfrom orders");
-    assert_eq!((&slow[0]["rows"], &slow[0]["sqlstate"]), (&1.into(), &Value::Null));
+    assert_eq!(
+        (&slow[0]["rows"], &slow[0]["sqlstate"]),
+        (&1.into(), &Value::Null)
+    );
     for number in ["duration_ms", "waited_ms", "bytes"] {
         assert!(slow[0][number].is_number(), "{number} in {}", slow[0]);
     }
@@ -123,7 +132,11 @@ fn numbers_over_http_and_corun_top_s_source() {
 fn a_supervisor_hears_of_it_and_its_signal_reads_users_again() {
     let folder = folder();
     let add = |name: &str, password: &str| {
-        let run = corun_in(folder.path(), &["user", "add", name, "--users", "users.toml", "--superuser"], password);
+        let run = corun_in(
+            folder.path(),
+            &["user", "add", name, "--users", "users.toml", "--superuser"],
+            password,
+        );
         assert_eq!(run.code, 0, "{run:?}");
     };
     add("ann", "secret");

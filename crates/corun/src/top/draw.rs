@@ -165,12 +165,13 @@ fn footer(screen: &Screen, width: usize) -> Line<'static> {
 pub(super) mod tests {
     use std::time::Duration;
 
-    use corun_pooler::admin::{
-        CohortRow, CoreRow, HostRow, KeyRow, PoolRow, QueueRow, RangeRow, SlowdownRow, SplitRow, TotalsRow,
-    };
     use corun_model::cache::locality::Locality;
     use corun_model::server_status::{
-        CacheStatus, QueryState, QueueStatus, QueuedQuery, ServerStatus, SessionStatus, Slowdown, SlowStatement,
+        CacheStatus, QueryState, QueueStatus, QueuedQuery, ServerStatus, SessionStatus, SlowStatement,
+        Slowdown,
+    };
+    use corun_pooler::admin::{
+        CohortRow, CoreRow, HostRow, KeyRow, PoolRow, QueueRow, RangeRow, SlowdownRow, SplitRow, TotalsRow,
     };
     use corun_pooler::watch::Sample;
     use ratatui::Terminal;
@@ -478,7 +479,11 @@ weak              100 %     100 %  100 %  14.0 MB  sls     none";
             uptime_s: 100.0,
             sessions: vec![
                 session(1, "idle", "show queue"),
-                session(2, "active", "select count(*)\nfrom lineitem join orders on l_orderkey = o_orderkey"),
+                session(
+                    2,
+                    "active",
+                    "select count(*)\nfrom lineitem join orders on l_orderkey = o_orderkey",
+                ),
                 session(3, "active", "select 1"),
             ],
             queue: Some(QueueStatus {

@@ -107,7 +107,9 @@ pub fn get(authority: &str, path: &str, limit: Duration, bytes_max: usize) -> io
     }
     let mut stream = connected.ok_or(last)?;
     stream.set_write_timeout(Some(left()?))?;
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n").as_bytes())?;
+    stream.write_all(
+        format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n").as_bytes(),
+    )?;
     let mut bytes = Vec::new();
     let mut buffer = [0; 16 * 1024];
     loop {
@@ -117,10 +119,14 @@ pub fn get(authority: &str, path: &str, limit: Duration, bytes_max: usize) -> io
             read => bytes.extend(&buffer[..read]),
         }
         if bytes.len() > bytes_max {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "the answer is too long"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the answer is too long",
+            ));
         }
     }
-    parse(&bytes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP, or not whole"))
+    parse(&bytes)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP, or not whole"))
 }
 
 /// Status and body of a whole answer.
@@ -193,7 +199,12 @@ mod tests {
         ] {
             assert!(is_own_name(own, &names), "{own}");
         }
-        for other in ["", "evil.example:9100", "127.0.0.1.evil.example", "localhost.evil"] {
+        for other in [
+            "",
+            "evil.example:9100",
+            "127.0.0.1.evil.example",
+            "localhost.evil",
+        ] {
             assert!(!is_own_name(other, &names), "{other}");
         }
         assert!(is_own_name("any.example", &["*".to_owned()]));

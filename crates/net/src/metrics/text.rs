@@ -71,10 +71,10 @@ impl Text {
         let bucket = format!("{name}_bucket");
         for power in POWERS {
             let le = seconds(1 << power).to_string();
-            let labels = [labels, &[("le", &le)]].concat();
+            let labels = [labels, &[("le", le.as_str())][..]].concat();
             self.sample(&bucket, &labels, histogram.below_power(power));
         }
-        let all = [labels, &[("le", "+Inf")]].concat();
+        let all = [labels, &[("le", "+Inf")][..]].concat();
         self.sample(&bucket, &all, histogram.count());
         self.sample(&format!("{name}_sum"), labels, seconds(histogram.sum()));
         self.sample(&format!("{name}_count"), labels, histogram.count());

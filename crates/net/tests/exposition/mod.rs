@@ -35,7 +35,11 @@ pub fn read(text: &str) -> Scrape {
             assert!(["gauge", "counter", "histogram"].contains(&kind), "{line}");
             assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
             assert!(helped.contains(name), "{name} has no help");
-            assert_eq!(kinds.insert(name.to_owned(), kind.to_owned()), None, "{name} twice");
+            assert_eq!(
+                kinds.insert(name.to_owned(), kind.to_owned()),
+                None,
+                "{name} twice"
+            );
             name.clone_into(&mut current);
         } else {
             let sample = sample(line);
@@ -119,7 +123,10 @@ fn labels(mut rest: &str) -> (BTreeMap<String, String>, &str) {
 /// Buckets grow, and the last has all.
 fn check_histogram(name: &str, samples: &[Sample]) {
     let mut buckets: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| sample.name == format!("{name}_bucket")) {
+    for sample in samples
+        .iter()
+        .filter(|sample| sample.name == format!("{name}_bucket"))
+    {
         let mut labels = sample.labels.clone();
         let bound = number(&labels.remove("le").expect("a bound"));
         let key = format!("{labels:?}");

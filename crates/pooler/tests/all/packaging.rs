@@ -111,7 +111,12 @@ fn the_unit_of_the_sql_server_fits_the_rest() {
     assert_contains(&shipped, &format!("=/var/lib/{}\"", unit("StateDirectory")[0]));
     // It needs no right of its own: both units are as tight as can be but for what the pooler does to other processes.
     assert_eq!(unit("CapabilityBoundingSet"), [""]);
-    for key in ["ProtectSystem", "NoNewPrivileges", "SystemCallFilter", "MemoryDenyWriteExecute"] {
+    for key in [
+        "ProtectSystem",
+        "NoNewPrivileges",
+        "SystemCallFilter",
+        "MemoryDenyWriteExecute",
+    ] {
         assert_eq!(unit(key), values("packaging/corun-proxy.service", key), "{key}");
     }
 }

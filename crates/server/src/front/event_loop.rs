@@ -311,7 +311,10 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
         let startup = entered.startup;
         let name = SessionName {
             user: startup.user().to_owned(),
-            database: startup.get("database").unwrap_or_else(|| startup.user()).to_owned(),
+            database: startup
+                .get("database")
+                .unwrap_or_else(|| startup.user())
+                .to_owned(),
             pid: 0,
             from: match client.address {
                 Some(address) => address.to_string(),

@@ -22,4 +22,4 @@ mod web;
 pub use statements::{Running, SessionName, StatementLog, Statements, Work};
 pub use status::Status;
 pub use text::shown;
-pub use web::{Web, WebConfig, WebError};
+pub use web::{Answer, Web, WebConfig, WebError};

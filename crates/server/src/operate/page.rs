@@ -41,7 +41,9 @@ pub(super) fn answer(status: &ServerStatus) -> Answer {
 fn nonce() -> String {
     let mut bytes = [0; 16];
     match SystemRandom::new().fill(&mut bytes) {
-        Ok(()) => bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}")),
+        Ok(()) => bytes
+            .iter()
+            .fold(String::new(), |text, byte| text + &format!("{byte:02x}")),
         Err(_) => "none".to_owned(),
     }
 }
@@ -100,7 +102,10 @@ fn tiles(out: &mut String, status: &ServerStatus) {
         (
             "Sessions",
             format!("{active} active"),
-            format!("{} of {} connected", connections.sessions, connections.sessions_max),
+            format!(
+                "{} of {} connected",
+                connections.sessions, connections.sessions_max
+            ),
         ),
         (
             "Queue",
@@ -114,7 +119,11 @@ fn tiles(out: &mut String, status: &ServerStatus) {
         (
             "Statements",
             count(totals.completed),
-            format!("{} failed, {} cancelled", count(totals.failed), count(totals.cancelled)),
+            format!(
+                "{} failed, {} cancelled",
+                count(totals.failed),
+                count(totals.cancelled)
+            ),
         ),
         (
             "Sent",
@@ -191,7 +200,7 @@ fn queue(out: &mut String, status: &ServerStatus) {
     let rows = queue.queries.iter().map(|query| {
         let why = match query.overtaken {
             0 => query.why.clone(),
-            overtaken => format!("overtaken {overtaken} times"),
+            overtaken => format!("overtaken: {overtaken}"),
         };
         vec![
             query.id.to_string(),
@@ -228,7 +237,10 @@ fn classes(out: &mut String, status: &ServerStatus) {
                 .slowdowns
                 .iter()
                 .find(|cell| cell.victim.to_string() == class && cell.corunner.to_string() == beside);
-            row.push(cell.map(|cell| format!("{:.2} ×", cell.factor)).unwrap_or_default());
+            row.push(
+                cell.map(|cell| format!("{:.2} ×", cell.factor))
+                    .unwrap_or_default(),
+            );
         }
         rows.push(row);
     }
@@ -461,7 +473,10 @@ mod tests {
             assert!(!answer.body.contains(outside), "{outside}");
         }
         let again = super::answer(&status);
-        assert_ne!(answer.headers, again.headers, "the word of the policy is new each time");
+        assert_ne!(
+            answer.headers, again.headers,
+            "the word of the policy is new each time"
+        );
     }
 
     #[test]

@@ -77,7 +77,12 @@ fn server(status: &ServerStatus) -> Vec<Single> {
             "Connections and logins for which there was no room.",
             connections.refused as f64,
         ),
-        ("sql_logins_total", "counter", "Logins.", connections.logins as f64),
+        (
+            "sql_logins_total",
+            "counter",
+            "Logins.",
+            connections.logins as f64,
+        ),
         (
             "sql_logins_refused_total",
             "counter",
@@ -196,11 +201,15 @@ fn queue(text: &mut Text, status: &ServerStatus) {
     let help = "How long the first query of the queue has waited.";
     text.single("sql_queue_wait_max_seconds", "gauge", help, oldest);
     let help = "Times as long as alone that a query of a class takes beside one of another, as learnt.";
-    text.family(("sql_slowdown_ratio", "gauge", help), &queue.slowdowns, |text, cell| {
-        let (class, beside) = (cell.victim.to_string(), cell.corunner.to_string());
-        let labels = [("class", class.as_str()), ("beside", beside.as_str())];
-        text.sample("sql_slowdown_ratio", &labels, cell.factor);
-    });
+    text.family(
+        ("sql_slowdown_ratio", "gauge", help),
+        &queue.slowdowns,
+        |text, cell| {
+            let (class, beside) = (cell.victim.to_string(), cell.corunner.to_string());
+            let labels = [("class", class.as_str()), ("beside", beside.as_str())];
+            text.sample("sql_slowdown_ratio", &labels, cell.factor);
+        },
+    );
 }
 
 fn caches(text: &mut Text, status: &ServerStatus) {

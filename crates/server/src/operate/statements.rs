@@ -236,7 +236,11 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if self.is_open {
-            self.settle(&Work::default(), Some(code::CONNECTION_FAILURE));
+            let code = match std::thread::panicking() {
+                true => code::INTERNAL_ERROR,
+                false => code::CONNECTION_FAILURE,
+            };
+            self.settle(&Work::default(), Some(code));
         }
     }
 }
@@ -276,19 +280,25 @@ mod tests {
         drop(begin("select 3"));
         let totals = statements.totals();
         assert_eq!(
-            (totals.completed, totals.failed, totals.cancelled, totals.rows, totals.bytes),
+            (
+                totals.completed,
+                totals.failed,
+                totals.cancelled,
+                totals.rows,
+                totals.bytes
+            ),
             (1, 1, 2, 3, 100)
         );
         assert_eq!((totals.by_class, totals.waited_s), ([0, 0, 1], 2.0));
         assert_eq!(statements.times().count(), 4);
-        assert_eq!(
-            statements.errors(),
-            [("08006", 1), ("42703", 1), ("57014", 1)]
-        );
+        assert_eq!(statements.errors(), [("08006", 1), ("42703", 1), ("57014", 1)]);
         let slow = statements.slow();
         let texts: Vec<&str> = slow.iter().map(|slow| slow.statement.as_str()).collect();
         assert_eq!(texts, ["select 3", "select 2", "select nothing", "select 1"]);
-        assert_eq!((slow[3].cpus.as_str(), slow[3].class), ("0-1", Some(Locality::Weak)));
+        assert_eq!(
+            (slow[3].cpus.as_str(), slow[3].class),
+            ("0-1", Some(Locality::Weak))
+        );
     }
 
     #[test]
@@ -299,14 +309,18 @@ mod tests {
         }));
         for number in 0..2 * SLOW_MAX {
             let text = format!("select {number}");
-            statements.begin(&session(), text.into()).end(&Work::default(), None);
+            statements
+                .begin(&session(), text.into())
+                .end(&Work::default(), None);
         }
         let slow = statements.slow();
         assert_eq!(slow.len(), SLOW_MAX);
         assert_eq!(slow[0].statement, format!("select {}", 2 * SLOW_MAX - 1));
         // Quick ones are none of them by default.
         let usual = Arc::new(Statements::default());
-        usual.begin(&session(), "select 1".into()).end(&Work::default(), None);
+        usual
+            .begin(&session(), "select 1".into())
+            .end(&Work::default(), None);
         assert_eq!((usual.slow().len(), usual.totals().completed), (0, 1));
     }
 }

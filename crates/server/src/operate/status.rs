@@ -208,15 +208,13 @@ fn last_level(coordinator: Option<&Coordinator>) -> String {
     let Some(coordinator) = coordinator else {
         return "nothing: --policy is off, and each query runs at once".to_owned();
     };
-    let sizes: Vec<Bytes> = coordinator
-        .domains()
-        .iter()
-        .map(|domain| domain.cache)
-        .collect();
+    let sizes: Vec<Bytes> = coordinator.domains().iter().map(|domain| domain.cache).collect();
     let counted_on = sizes.iter().min().map(ToString::to_string).unwrap_or_default();
     let divided = match coordinator.partition() {
         Some(partition) => format!("divided: {partition}"),
         None => "not divided".to_owned(),
     };
-    format!("the coordinator: queries run beside those that harm them least; {counted_on} counted on, {divided}")
+    format!(
+        "the coordinator: queries run beside those that harm them least; {counted_on} counted on, {divided}"
+    )
 }

@@ -237,8 +237,12 @@ impl Pages {
             let why = "This server is asked by its address, as localhost, or by a name of --metrics-host.";
             return refused("421 Misdirected Request", why);
         }
-        (self.answer)(path)
-            .unwrap_or_else(|| refused("404 Not Found", "There are /, /metrics, /status.json and /health."))
+        (self.answer)(path).unwrap_or_else(|| {
+            refused(
+                "404 Not Found",
+                "There are /, /metrics, /status.json and /health.",
+            )
+        })
     }
 }
 

@@ -252,6 +252,15 @@ impl ClientSession {
         of: &Arc<Prepared>,
         parameters: impl Iterator<Item = (Format, Option<&'v [u8]>)>,
     ) -> Result<Portal, Refusal> {
+        let bound = self.bind_uncounted(of, parameters);
+        bound.inspect_err(|refusal| self.unread(&of.statement.text, refusal))
+    }
+
+    fn bind_uncounted<'v>(
+        &mut self,
+        of: &Arc<Prepared>,
+        parameters: impl Iterator<Item = (Format, Option<&'v [u8]>)>,
+    ) -> Result<Portal, Refusal> {
         let bound = self.scalars(of, parameters);
         let parameters = self.ended(bound, &of.statement)?;
         Ok(Portal {
@@ -340,7 +349,7 @@ impl ClientSession {
         self.engine.statements.begin(&self.name, Arc::clone(text))
     }
 
-    /// A text that is not SQL counts as one statement that failed.
+    /// What does not come to be run counts as one statement that failed: a text that is not SQL, values that are none of their types.
     fn unread(&self, text: &str, refusal: &Refusal) {
         let text = &text[..text.floor_char_boundary(UNREAD_BYTES_MAX)];
         let running = self.engine.statements.begin(&self.name, text.into());

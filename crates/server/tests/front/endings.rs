@@ -129,8 +129,5 @@ fn an_event_loop_that_panics_ends_everything_with_an_error() {
     assert!(String::from_utf8_lossy(&bytes).contains("57P01"), "{bytes:?}");
     wait("it ends", || front.has_ended());
     let failed = front.join().expect_err("nobody asked for it");
-    assert_eq!(
-        failed.to_string(),
-        "an event loop panicked: an injected mistake"
-    );
+    assert_eq!(failed.to_string(), "an event loop panicked: an injected mistake");
 }

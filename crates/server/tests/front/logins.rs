@@ -123,7 +123,11 @@ fn files_that_are_read_again_hold_for_the_next_login() {
     runtime.spawn(connection);
     let users = server.folder().join("users.txt");
     std::fs::write(&users, "\"bob\" \"new\"\n").expect("written");
-    assert_eq!(printed(&server, ann, &["who"]), "ann\n", "nobody has asked for it yet");
+    assert_eq!(
+        printed(&server, ann, &["who"]),
+        "ann\n",
+        "nobody has asked for it yet"
+    );
     server.access.reload().expect("right");
     assert_eq!(
         printed(&server, "user=bob password=new sslmode=require", &["who"]),

@@ -60,7 +60,10 @@ impl Server {
             "host=127.0.0.1 port={} user=ann dbname=shop application_name=test",
             self.front.addresses()[0].port()
         );
-        let connected = self.engine.runtime().block_on(tokio_postgres::connect(&target, NoTls));
+        let connected = self
+            .engine
+            .runtime()
+            .block_on(tokio_postgres::connect(&target, NoTls));
         let (client, connection) = connected.expect("let in");
         self.engine.runtime().spawn(connection);
         client

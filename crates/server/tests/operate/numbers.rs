@@ -37,7 +37,9 @@ fn every_statement_is_counted_once() {
             .expect_err("no such column");
         client.query("SELEC", &[]).await.expect_err("no SQL");
     });
-    wait("the last is counted", || server.status.now().statements.failed == 2);
+    wait("the last is counted", || {
+        server.status.now().statements.failed == 2
+    });
     let now = server.status.now();
     let totals = now.statements;
     assert_eq!((totals.completed, totals.failed, totals.cancelled), (3, 2, 0));
@@ -58,10 +60,17 @@ fn every_statement_is_counted_once() {
     let (failed, ran) = (&now.slow[1], &now.slow[2]);
     assert_eq!((failed.sqlstate.as_deref(), failed.class), (Some("42703"), None));
     assert!(ran.class.is_some() && ran.waited_s.is_some(), "{ran:?}");
-    assert_eq!((ran.rows, ran.user.as_str(), ran.database.as_str()), (5, "ann", "shop"));
+    assert_eq!(
+        (ran.rows, ran.user.as_str(), ran.database.as_str()),
+        (5, "ann", "shop")
+    );
     let session = &now.sessions[0];
     assert_eq!(
-        (session.state.as_str(), session.application.as_str(), session.query),
+        (
+            session.state.as_str(),
+            session.application.as_str(),
+            session.query
+        ),
         ("idle", "test", None)
     );
     assert_eq!((now.connections.logins, now.connections.sessions), (1, 1));
@@ -83,7 +92,20 @@ fn who_runs_is_seen_with_class_and_cpus_until_it_is_cancelled() {
     let session = &seen.sessions[0];
     assert_eq!((query.pid, session.query), (Some(session.pid), Some(query.id)));
     assert!(query.class.is_some() && !query.cpus.is_empty(), "{query:?}");
-    assert_eq!((session.state.as_str(), session.statement.as_str()), ("active", ENDLESS));
+    assert_eq!(
+        (session.state.as_str(), session.statement.as_str()),
+        ("active", ENDLESS)
+    );
+    // SQL says the same: `pg_stat_activity.query_id` is the number in SHOW QUEUE.
+    let other = server.connect();
+    let asked = format!(
+        "SELECT query_id::text FROM pg_stat_activity WHERE pid = {}",
+        session.pid
+    );
+    let rows = server.block_on(other.query(&asked, &[])).expect("a row");
+    assert_eq!(rows[0].get::<_, Option<String>>(0), Some(query.id.to_string()));
+    drop(other);
+    wait("the other is gone", || server.status.now().sessions.len() == 1);
     let (_, samples) = exposition::read(&server.page("/metrics"));
     let of = |name: &str, label: &str| {
         let found = samples
@@ -112,9 +134,8 @@ fn a_client_that_goes_away_is_counted_too() {
     {
         let mut running = Box::pin(client.simple_query(ENDLESS));
         wait("it runs", || {
-            let _ = server.block_on(async {
-                tokio::time::timeout(Duration::from_millis(1), &mut running).await
-            });
+            let _ =
+                server.block_on(async { tokio::time::timeout(Duration::from_millis(1), &mut running).await });
             server.status.now().sessions.iter().any(|of| of.state == "active")
         });
     }

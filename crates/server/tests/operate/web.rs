@@ -44,13 +44,21 @@ fn pages_by_address_and_name() {
         assert_eq!(status, 200, "{path}");
         assert!(!body.is_empty());
     }
-    let asked = |host: &str| raw(address, format!("GET /health HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+    let asked = |host: &str| {
+        raw(
+            address,
+            format!("GET /health HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes(),
+        )
+    };
     for own in ["localhost:1", "db1.example", "[::1]"] {
         assert!(asked(own).starts_with("HTTP/1.1 200"), "{own}");
     }
     for other in ["evil.example", "localhost.evil.example"] {
         let told = asked(other);
-        assert!(told.starts_with("HTTP/1.1 421") && told.contains("--metrics-host"), "{told}");
+        assert!(
+            told.starts_with("HTTP/1.1 421") && told.contains("--metrics-host"),
+            "{told}"
+        );
     }
     for (bytes, status) in [
         (&b"GET / HTTP/1.1\r\n\r\n"[..], "421"),

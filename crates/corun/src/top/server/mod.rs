@@ -22,10 +22,14 @@ const PATH: &str = "/status.json";
 #[derive(Debug, thiserror::Error)]
 pub enum StatusError {
     /// The URL.
-    #[error("the URL of the server is not right: {0}\nhint: write http://HOST:PORT, the address of its --metrics")]
+    #[error(
+        "the URL of the server is not right: {0}\nhint: write http://HOST:PORT, the address of its --metrics"
+    )]
     Url(&'static str),
     /// Nobody there, or no answer.
-    #[error("cannot ask {place}: {error}\nhint: does corun-sql serve run, and with --metrics at this address?")]
+    #[error(
+        "cannot ask {place}: {error}\nhint: does corun-sql serve run, and with --metrics at this address?"
+    )]
     Unreachable {
         /// Where.
         place: String,
@@ -43,7 +47,9 @@ pub enum StatusError {
         hint: &'static str,
     },
     /// The answer is another's.
-    #[error("what {0} returned is no status of a server\nhint: is this corun-sql serve, of about the same version?")]
+    #[error(
+        "what {0} returned is no status of a server\nhint: is this corun-sql serve, of about the same version?"
+    )]
     Strange(String),
 }
 
@@ -178,7 +184,13 @@ mod tests {
         assert_eq!(at("http://127.0.0.1:9100/").expect("right"), "127.0.0.1:9100");
         assert_eq!(at("[::1]:9100").expect("right"), "[::1]:9100");
         assert_eq!(at("http://db1").expect("right"), "db1:80");
-        for wrong in ["", "https://a:1", "postgres://a:1", "http://a:1/metrics", "http://u@a:1"] {
+        for wrong in [
+            "",
+            "https://a:1",
+            "postgres://a:1",
+            "http://a:1/metrics",
+            "http://u@a:1",
+        ] {
             assert!(at(wrong).is_err(), "{wrong}");
         }
     }

@@ -187,9 +187,7 @@ fn sessions(status: &ServerStatus) -> Vec<Vec<Cell>> {
     sessions.sort_by_key(|session| (session.state != "active", session.pid));
     let rows = sessions.into_iter().map(|session| {
         let queries = status.queue.iter().flat_map(|queue| &queue.queries);
-        let query = queries
-            .into_iter()
-            .find(|query| query.pid == Some(session.pid));
+        let query = queries.into_iter().find(|query| query.pid == Some(session.pid));
         vec![
             Cell::Number(session.pid.to_string(), f64::from(session.pid)),
             text(&session.user),

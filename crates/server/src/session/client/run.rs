@@ -460,13 +460,14 @@ impl ClientSession {
         let prepared = self.prepare_uncounted(statement, &[]).await?;
         if !prepared.parameters.is_empty() && !matches!(prepared.statement.kind, Kind::Prepare { .. }) {
             self.fail_transaction();
-            return Err(Refusal::new("42P02", "there is no parameter $1")
-                .hint("A simple query has no parameters."));
+            return Err(
+                Refusal::new("42P02", "there is no parameter $1").hint("A simple query has no parameters.")
+            );
         }
         if let Some(columns) = &prepared.columns {
             build::row_description_of(out, columns, &formats);
         }
-        let mut portal = self.bind(&prepared, std::iter::empty())?;
+        let mut portal = self.bind_uncounted(&prepared, std::iter::empty())?;
         match self.run_into(&mut portal, &formats, None, out, sink).await? {
             Ran::Complete(tag) => build::command_complete(out, &tag),
             Ran::Empty | Ran::Suspended => build::bare(out, backend::EMPTY_QUERY),
