@@ -37,7 +37,7 @@ fn idle_clients_hear_it_and_what_runs_is_cancelled_after_its_time() {
     assert!(last.contains("57P01") && !last.contains("57014"), "{last}");
     front.join().expect("it was asked to");
     assert_eq!(server.seen.sessions.load(Ordering::SeqCst), 0);
-    let refused = std::net::TcpStream::connect(("127.0.0.1", server.port()));
+    let refused = TcpStream::connect(("127.0.0.1", server.port()));
     assert!(refused.is_err(), "nobody listens any more");
 }
 

@@ -15,17 +15,21 @@ use corun_server::data::DataConfig;
 use corun_server::front::{Access, AccessFiles, Front, FrontConfig};
 use corun_server::operate::Status;
 use corun_server::session::{Engine, EngineConfig};
+use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls};
 
 /// A server over a table `t` of ten rows.
 pub struct Server {
+    /// Its sockets.
     pub front: Front,
+    /// What is shown of it.
     pub status: Arc<Status>,
     engine: Engine,
     _folder: tempfile::TempDir,
 }
 
 impl Server {
+    /// With another configuration than the usual one.
     pub fn start(change: impl FnOnce(&mut EngineConfig)) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let rows: Vec<String> = (0..10).map(|n| format!("{n},row {n}")).collect();
@@ -56,6 +60,11 @@ impl Server {
 
     /// A client that is logged in; its connection is driven by the engine's runtime.
     pub fn connect(&self) -> Client {
+        self.connect_until_aborted().0
+    }
+
+    /// The same, and the task that drives its connection.
+    pub fn connect_until_aborted(&self) -> (Client, JoinHandle<()>) {
         let target = format!(
             "host=127.0.0.1 port={} user=ann dbname=shop application_name=test",
             self.front.addresses()[0].port()
@@ -65,10 +74,11 @@ impl Server {
             .runtime()
             .block_on(tokio_postgres::connect(&target, NoTls));
         let (client, connection) = connected.expect("let in");
-        self.engine.runtime().spawn(connection);
-        client
+        let driven = async { drop(connection.await) };
+        (client, self.engine.runtime().spawn(driven))
     }
 
+    /// Waits for something on the engine's runtime.
     pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.engine.runtime().block_on(work)
     }

@@ -78,7 +78,11 @@ fn every_statement_is_counted_once() {
 
 #[test]
 fn who_runs_is_seen_with_class_and_cpus_until_it_is_cancelled() {
-    let server = Server::start(|_| {});
+    let server = Server::start(|config| {
+        // No query is so short that it runs beside the others.
+        let coordinator = config.coordinator.as_mut().expect("there is one");
+        coordinator.short_below_ns = 0.0;
+    });
     let client = server.connect();
     let cancel = client.cancel_token();
     let running = server.block_on(async { tokio::spawn(async move { client.simple_query(ENDLESS).await }) });
@@ -130,7 +134,7 @@ fn who_runs_is_seen_with_class_and_cpus_until_it_is_cancelled() {
 #[test]
 fn a_client_that_goes_away_is_counted_too() {
     let server = Server::start(|_| {});
-    let client = server.connect();
+    let (client, connection) = server.connect_until_aborted();
     {
         let mut running = Box::pin(client.simple_query(ENDLESS));
         wait("it runs", || {
@@ -139,7 +143,7 @@ fn a_client_that_goes_away_is_counted_too() {
             server.status.now().sessions.iter().any(|of| of.state == "active")
         });
     }
-    drop(client);
+    connection.abort();
     wait("it has ended", || {
         let now = server.status.now();
         now.sessions.is_empty() && now.statements.cancelled == 1
