@@ -206,6 +206,15 @@ fn file_name(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_panic_that_is_logged_ends_its_thread_only() {
+        let before = std::panic::take_hook();
+        log_panics();
+        let ended = std::thread::spawn(|| panic!("injected")).join();
+        std::panic::set_hook(before);
+        assert!(ended.is_err());
+    }
     use anyhow::Context;
 
     #[test]

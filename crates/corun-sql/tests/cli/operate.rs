@@ -1,7 +1,7 @@
 //! `corun-sql serve` as its operators have it: logs, metrics, signals, the service manager.
 
 use std::os::unix::net::UnixDatagram;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -175,18 +175,4 @@ fn a_supervisor_hears_of_it_and_its_signal_reads_users_again() {
         log.contains("stay as they were: ") && log.contains("unknown key \"users\""),
         "{log}"
     );
-}
-
-/// A statement that panics inside the engine must end itself only.
-#[test]
-fn a_panic_ends_its_statement_and_not_the_server() {
-    let folder = folder();
-    let server = Server::start_with(folder.path(), &["data"], |_| {});
-    let on = "dbname=data user=ann";
-    let told = server.failed(on, &["select repeat('x', 9223372036854775807)"]);
-    assert!(told.contains("ERROR"), "{told}");
-    let begin = Instant::now();
-    assert_eq!(server.printed(on, &["select 1"]), "1\n");
-    assert!(begin.elapsed() < LONG);
-    assert_eq!(server.end_with_log("TERM").0, Some(0));
 }

@@ -211,10 +211,10 @@ fn last_level(coordinator: Option<&Coordinator>) -> String {
     let sizes: Vec<Bytes> = coordinator.domains().iter().map(|domain| domain.cache).collect();
     let counted_on = sizes.iter().min().map(ToString::to_string).unwrap_or_default();
     let divided = match coordinator.partition() {
-        Some(partition) => format!("divided: {partition}"),
+        Some(partition) => partition,
         None => "not divided".to_owned(),
     };
     format!(
-        "the coordinator: queries run beside those that harm them least; {counted_on} counted on, {divided}"
+        "the coordinator: queries run beside those that harm them least; {counted_on} counted on; {divided}"
     )
 }

@@ -154,10 +154,13 @@ impl Drop for Web {
     }
 }
 
+/// What is under a path.
+type Answers = Box<dyn Fn(&str) -> Option<Answer> + Send>;
+
 /// The thread's part.
 struct Pages {
     names: Vec<String>,
-    answer: Box<dyn Fn(&str) -> Option<Answer> + Send>,
+    answer: Answers,
     clients: Slab<Client>,
 }
 

@@ -78,6 +78,11 @@ impl Server {
         (client, self.engine.runtime().spawn(driven))
     }
 
+    /// Runs something on the engine's runtime.
+    pub fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+        self.engine.runtime().spawn(work)
+    }
+
     /// Waits for something on the engine's runtime.
     pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.engine.runtime().block_on(work)

@@ -85,7 +85,7 @@ fn who_runs_is_seen_with_class_and_cpus_until_it_is_cancelled() {
     });
     let client = server.connect();
     let cancel = client.cancel_token();
-    let running = server.block_on(async { tokio::spawn(async move { client.simple_query(ENDLESS).await }) });
+    let running = server.spawn(async move { client.simple_query(ENDLESS).await });
     let mut seen = ServerStatus::default();
     wait("it runs", || {
         seen = server.status.now();
