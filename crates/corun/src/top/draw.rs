@@ -533,9 +533,9 @@ rate     10 statements/s, 0 rows/s, 0 B/s out
 mean     statement 400 ms, of which in the queue 0 µs; failed 0, cancelled 0
 queue    1 running, 1 waiting, 0 short; policy sls
 sessions 2 active, 0 of 0; memory 0 B, process 0 B
- 1 Sessions (3)  2 Queue (2)  3 Classes (3)  4 Shared (2)  5 Slow (1)
-pid  user  database  state      for  class     cpus  statement
-  2  ann   shop      active   1.5 s  moderate  0-1   select count(*) from linei…";
+ 1 Sessions (3)  2 Queue (2)  3 Classes (3)  4 Shared (2)  5 Slow (1)  6 Caches
+pid  user  database  state     for  class     cpus  statement
+  2  ann   shop      active  1.5 s  moderate  0-1   select count(*) from lineit…";
         let first: Vec<&str> = lines.iter().take(8).map(String::as_str).collect();
         assert_eq!(first.join("\n"), expected);
         assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:?}");

@@ -213,6 +213,7 @@ mod tests {
     #[test]
     fn keys_choose_tables_and_columns() {
         let mut screen = Screen::new("here", Duration::from_secs(1));
+        screen.news(frame(1));
         // Those without rows of cohorts, hosts, ranges, splits and a queue are passed over.
         for _ in 0..3 {
             press(&mut screen, KeyCode::Tab);
