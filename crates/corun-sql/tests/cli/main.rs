@@ -3,6 +3,7 @@
 #[path = "../../../distributed/tests/authority/mod.rs"]
 mod authority;
 mod manifests;
+mod operate;
 #[path = "../../../corun/tests/program/mod.rs"]
 mod program;
 mod scratch;

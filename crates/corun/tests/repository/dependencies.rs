@@ -38,6 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "corun-server",
         &[
+            "corun-model",
             "corun-net",
             "corun-datafusion",
             "corun-store",
@@ -84,6 +85,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             // The allocator.
             "corun-exec",
             "corun-store",
+            // Telling systemd.
+            "corun-net",
             "corun-datafusion",
             "corun-distributed",
             "corun-server",

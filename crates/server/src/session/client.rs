@@ -13,6 +13,7 @@ use super::shared::Shared;
 use super::statement::{self, Kind, Parsed};
 use super::values::columns_of;
 use crate::catalog::SessionFacts;
+use crate::operate::{Running, SessionName, Work};
 use corun_wire::TransactionStatus;
 use corun_wire::error::{Refusal, code};
 use corun_wire::server::Column;
@@ -24,6 +25,9 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
+
+/// Bytes that are kept for the log of a text that is not SQL.
+const UNREAD_BYTES_MAX: usize = 4 << 10;
 
 /// Who a client is.
 #[derive(Debug, Clone)]
@@ -72,6 +76,9 @@ pub struct ClientSession {
     pub(super) engine: Arc<Inner>,
     pub(super) context: SessionContext,
     pub(super) shared: Arc<Shared>,
+    name: Arc<SessionName>,
+    /// What the statement that runs has done so far.
+    work: Work,
     cancel: CancelHandle,
     pub(super) transaction: TransactionStatus,
     pub(super) savepoints: Vec<String>,
@@ -105,10 +112,21 @@ impl Drop for ClientSession {
 impl ClientSession {
     pub(super) fn new(engine: Arc<Inner>, context: SessionContext, shared: Arc<Shared>) -> Self {
         let told = shared.settings.lock().reported().into_iter().collect();
+        let name = SessionName {
+            user: shared.who.user.clone(),
+            database: shared.database.clone(),
+            pid: shared.who.pid,
+            from: match shared.who.address {
+                Some(address) => address.to_string(),
+                None => "[local]".to_owned(),
+            },
+        };
         ClientSession {
             engine,
             context,
             shared,
+            name: Arc::new(name),
+            work: Work::default(),
             cancel: CancelHandle::default(),
             transaction: TransactionStatus::Idle,
             savepoints: Vec::new(),
@@ -126,7 +144,7 @@ impl ClientSession {
     /// # Errors
     /// A text that is not SQL, with the place.
     pub fn split(&self, sql: &str) -> Result<Vec<Parsed>, Refusal> {
-        statement::split(sql)
+        statement::split(sql).inspect_err(|refusal| self.unread(sql, refusal))
     }
 
     /// The only statement of a text of a Parse; an empty text is one, too.
@@ -134,7 +152,7 @@ impl ClientSession {
     /// # Errors
     /// A text that is not SQL; several statements.
     pub fn one(&self, sql: &str) -> Result<Parsed, Refusal> {
-        statement::one(sql)
+        statement::one(sql).inspect_err(|refusal| self.unread(sql, refusal))
     }
 
     /// Plans a statement. `types` are those that the client gives for the first parameters (0: none), as in a Parse.
@@ -142,6 +160,21 @@ impl ClientSession {
     /// # Errors
     /// Whatever is wrong with the statement; a transaction that failed.
     pub async fn prepare(&mut self, statement: Parsed, types: &[u32]) -> Result<Arc<Prepared>, Refusal> {
+        let running = self.running(&statement.text);
+        let prepared = self.prepare_uncounted(statement, types).await;
+        match &prepared {
+            // It is counted when it runs.
+            Ok(_) => running.forget(),
+            Err(refusal) => running.end(&self.work, Some(refusal.code)),
+        }
+        prepared
+    }
+
+    async fn prepare_uncounted(
+        &mut self,
+        statement: Parsed,
+        types: &[u32],
+    ) -> Result<Arc<Prepared>, Refusal> {
         let limits = self.begin(&statement);
         let prepared = match self.check_transaction(&statement.kind) {
             Ok(()) => limits.limited(self.prepared(&statement, types)).await,
@@ -215,6 +248,15 @@ impl ClientSession {
     /// # Errors
     /// A parameter that cannot be read.
     pub fn bind<'v>(
+        &mut self,
+        of: &Arc<Prepared>,
+        parameters: impl Iterator<Item = (Format, Option<&'v [u8]>)>,
+    ) -> Result<Portal, Refusal> {
+        let bound = self.bind_uncounted(of, parameters);
+        bound.inspect_err(|refusal| self.unread(&of.statement.text, refusal))
+    }
+
+    fn bind_uncounted<'v>(
         &mut self,
         of: &Arc<Prepared>,
         parameters: impl Iterator<Item = (Format, Option<&'v [u8]>)>,
@@ -299,6 +341,19 @@ impl ClientSession {
     /// What cancels the statement that runs.
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel.clone()
+    }
+
+    /// From here on a statement is counted, whatever becomes of it.
+    fn running(&mut self, text: &Arc<str>) -> Running {
+        self.work = Work::default();
+        self.engine.statements.begin(&self.name, Arc::clone(text))
+    }
+
+    /// What does not come to be run counts as one statement that failed: a text that is not SQL, values that are none of their types.
+    fn unread(&self, text: &str, refusal: &Refusal) {
+        let text = &text[..text.floor_char_boundary(UNREAD_BYTES_MAX)];
+        let running = self.engine.statements.begin(&self.name, text.into());
+        running.end(&Work::default(), Some(refusal.code));
     }
 
     /// A statement begins, with what was set before it.
