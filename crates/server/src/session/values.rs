@@ -68,6 +68,9 @@ macro_rules! simple {
 }
 
 /// Cells of a type of which PostgreSQL lacks some values.
+/// Microseconds of a day.
+const DAY_US: i64 = 86_400_000_000;
+
 macro_rules! checked {
     ($array:expr, $type:ty, $make:expr, $what:literal) => {{
         let array = $array.as_primitive::<$type>();
@@ -179,7 +182,11 @@ pub(super) fn cells<'a>(array: &'a dyn Array) -> Result<Cells<'a>, Refusal> {
         }
         DataType::Duration(unit) => {
             let unit = *unit;
-            let make = move |v| microseconds(v, unit).map(|us| interval(0, 0, us));
+            // As PostgreSQL has the difference of two times: whole days, and the rest.
+            let make = move |v| {
+                let days_and_rest = |us: i64| Some(interval(0, i32::try_from(us / DAY_US).ok()?, us % DAY_US));
+                microseconds(v, unit).and_then(days_and_rest)
+            };
             match unit {
                 TimeUnit::Second => checked!(array, DurationSecondType, make, "interval"),
                 TimeUnit::Millisecond => checked!(array, DurationMillisecondType, make, "interval"),
