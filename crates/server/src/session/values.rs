@@ -59,6 +59,9 @@ fn out_of_range(what: &str) -> Refusal {
     Refusal::new(code::DATETIME_FIELD_OVERFLOW, format!("{what} out of range"))
 }
 
+/// Microseconds of a day.
+const DAY_US: i64 = 86_400_000_000;
+
 /// Cells of a type whose values need no check.
 macro_rules! simple {
     ($array:expr, $type:ty, $make:expr) => {{
@@ -68,9 +71,6 @@ macro_rules! simple {
 }
 
 /// Cells of a type of which PostgreSQL lacks some values.
-/// Microseconds of a day.
-const DAY_US: i64 = 86_400_000_000;
-
 macro_rules! checked {
     ($array:expr, $type:ty, $make:expr, $what:literal) => {{
         let array = $array.as_primitive::<$type>();
