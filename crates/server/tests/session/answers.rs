@@ -43,6 +43,17 @@ fn differences_of_times_have_days() {
 }
 
 #[test]
+fn the_time_now_is_in_the_time_zone_of_the_session() {
+    let server = Server::new();
+    let mut session = server.session();
+    let sql = "SELECT arrow_typeof(now())";
+    assert_eq!(server.rows(&mut session, sql), ["Timestamp(ns, \"UTC\")", "=SELECT 1"]);
+    server.rows(&mut session, "SET TIME ZONE 'America/New_York'");
+    let expected = ["Timestamp(ns, \"America/New_York\")", "=SELECT 1"];
+    assert_eq!(server.rows(&mut session, sql), expected);
+}
+
+#[test]
 fn the_same_without_a_coordinator() {
     let server = Server::with(|_| {});
     let mut session = server.session();
