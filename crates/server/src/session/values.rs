@@ -184,7 +184,8 @@ pub(super) fn cells<'a>(array: &'a dyn Array) -> Result<Cells<'a>, Refusal> {
             let unit = *unit;
             // As PostgreSQL has the difference of two times: whole days, and the rest.
             let make = move |v| {
-                let days_and_rest = |us: i64| Some(interval(0, i32::try_from(us / DAY_US).ok()?, us % DAY_US));
+                let days_and_rest =
+                    |us: i64| Some(interval(0, i32::try_from(us / DAY_US).ok()?, us % DAY_US));
                 microseconds(v, unit).and_then(days_and_rest)
             };
             match unit {

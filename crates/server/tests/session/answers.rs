@@ -47,7 +47,10 @@ fn the_time_now_is_in_the_time_zone_of_the_session() {
     let server = Server::new();
     let mut session = server.session();
     let sql = "SELECT arrow_typeof(now())";
-    assert_eq!(server.rows(&mut session, sql), ["Timestamp(ns, \"UTC\")", "=SELECT 1"]);
+    assert_eq!(
+        server.rows(&mut session, sql),
+        ["Timestamp(ns, \"UTC\")", "=SELECT 1"]
+    );
     server.rows(&mut session, "SET TIME ZONE 'America/New_York'");
     let expected = ["Timestamp(ns, \"America/New_York\")", "=SELECT 1"];
     assert_eq!(server.rows(&mut session, sql), expected);
