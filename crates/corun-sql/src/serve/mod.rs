@@ -13,6 +13,7 @@ use clap::Args;
 use corun_cli::failure::{self, Usage};
 use corun_cli::out;
 use corun_datafusion::{CoordinatorOptions, EngineOptions};
+use corun_model::topology::Memory;
 use corun_net::notify::{State, notify};
 use corun_server::data::{DataConfig, DataError};
 use corun_server::front::{Access, AccessError, AccessFiles, Front, FrontConfig, Io};
@@ -257,18 +258,19 @@ fn access(settings: &Settings, front: &FrontConfig) -> Result<Access> {
 
 fn engine_config(settings: &Settings, data: DataConfig, rights: Arc<dyn Rights>) -> Result<EngineConfig> {
     let usual = EngineOptions::default();
+    let machine = corun_topology::discover();
     let coordinator = match settings.policy.unwrap_or(Scheduling::By(Default::default())) {
         Scheduling::Off => None,
         Scheduling::By(policy) => {
-            let machine = CoordinatorOptions::for_machine(&corun_topology::discover(), None)?;
-            Some(CoordinatorOptions { policy, ..machine })
+            let options = CoordinatorOptions::for_machine(&machine, None)?;
+            Some(CoordinatorOptions { policy, ..options })
         }
     };
     Ok(EngineConfig {
         data,
         engine: EngineOptions {
             partitions: settings.partitions.unwrap_or(usual.partitions),
-            memory_limit_bytes: settings.memory_limit,
+            memory_limit_bytes: settings.memory_limit.or_else(|| usual_memory(&machine.memory)),
             ..usual
         },
         coordinator,
@@ -280,6 +282,12 @@ fn engine_config(settings: &Settings, data: DataConfig, rights: Arc<dyn Rights>)
         },
         threads: 0,
     })
+}
+
+/// Three quarters of what the machine, or the control group, has: stores, kept files and the system need the rest.
+fn usual_memory(memory: &Memory) -> Option<usize> {
+    let bytes = memory.limit.or(memory.total)?.0;
+    usize::try_from(bytes / 4 * 3).ok()
 }
 
 fn server_error(error: ServerError) -> anyhow::Error {

@@ -106,7 +106,7 @@ settings! {
     #[arg(long, value_name = "DIR", value_delimiter = ',')]
     allow_write: Vec<PathBuf>, "allow_write";
 
-    /// Memory that all queries may hold together, such as 2GiB [default: no limit].
+    /// Memory that all queries may hold together, such as 2GiB [default: three quarters of the machine's].
     #[arg(long, value_name = "SIZE", value_parser = byte_size, allow_negative_numbers = true)]
     #[serde(deserialize_with = "bytes", default)]
     memory_limit: usize, "memory_limit";

@@ -19,7 +19,8 @@ use corun_wire::error::{Refusal, code};
 use corun_wire::server::Column;
 use corun_wire::values::{Format, Type, Value};
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::execution::FunctionRegistry as _;
+use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -405,5 +406,14 @@ impl ClientSession {
         let options = state.config_mut().options_mut();
         options.execution.time_zone = Some(zone);
         options.catalog.default_schema = path.into_iter().next().unwrap_or_else(|| "public".to_owned());
+        // Functions that know the time zone know the one of before.
+        let config = state.config_options();
+        let changed = |function: &Arc<ScalarUDF>| function.inner().with_updated_config(config);
+        let changed: Vec<ScalarUDF> = state.scalar_functions().values().filter_map(changed).collect();
+        for function in changed {
+            if let Err(error) = state.register_udf(Arc::new(function)) {
+                tracing::warn!("a function stays in the time zone of before: {error}");
+            }
+        }
     }
 }
