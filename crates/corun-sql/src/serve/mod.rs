@@ -72,7 +72,7 @@ pub fn run(args: ServeArgs, verbose: u8) -> Result<()> {
         tracing::warn!("{warning}");
     }
     let open = access.is_open();
-    let rights: Arc<dyn Rights> = Arc::new(access.users().clone());
+    let rights: Arc<dyn Rights> = Arc::clone(access.users()) as _;
     let engine = Engine::start(engine_config(&settings, data, rights)?).map_err(server_error)?;
     let front = Front::start(front, access, engine.clone())?;
     if open {

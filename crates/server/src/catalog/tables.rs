@@ -1,6 +1,6 @@
 //! `pg_catalog`: tables made from the session's relations and facts, and the static ones of `datafusion-pg-catalog`.
 
-use super::facts::SessionFacts;
+use super::facts::{RoleFact, SessionFacts};
 use super::oids;
 use super::relations::{Relation, schemas};
 use super::rows::{Value, row, table};
@@ -118,6 +118,12 @@ pub(crate) const TABLES: &[(&str, &str, Make, bool)] = &[
         false,
     ),
     (
+        "pg_auth_members",
+        "roleid:oid member:oid grantor:oid admin_option:bool",
+        pg_auth_members,
+        false,
+    ),
+    (
         "pg_user",
         "usename:name usesysid:oid usecreatedb:bool usesuper:bool userepl:bool usebypassrls:bool passwd:text valuntil:timestamptz \
          useconfig:text[]",
@@ -191,6 +197,18 @@ impl Source<'_> {
             .unwrap_or_else(|| "postgres".to_owned())
     }
 
+    /// Who was given rights, as PostgreSQL writes it; `None`: nobody.
+    fn acl(&self, schema: &str, table: Option<&str>) -> Option<Vec<String>> {
+        let letter = if table.is_some() { 'r' } else { 'U' };
+        let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let item = |name: String| match plain(&name) {
+            true => format!("{name}={letter}/{}", self.owner()),
+            false => format!("\"{}\"={letter}/{}", name.replace('"', "\"\""), self.owner()),
+        };
+        let holders = self.facts.holders(schema, table);
+        (!holders.is_empty()).then(|| holders.into_iter().map(item).collect())
+    }
+
     fn indexes(&self) -> impl Iterator<Item = (&Relation, &super::relations::Index)> {
         let of = |relation| Relation::indexes_of(relation);
         self.relations.iter().flat_map(of)
@@ -212,6 +230,7 @@ struct Class<'a> {
     rows: f32,
     columns: usize,
     indexed: bool,
+    acl: Option<Vec<String>>,
 }
 
 fn class(of: &Class<'_>) -> Vec<Value> {
@@ -246,7 +265,8 @@ fn class(of: &Class<'_>) -> Vec<Value> {
         0,
         0,
         0,
-        false
+        false,
+        of.acl.clone()
     ]
 }
 
@@ -261,6 +281,7 @@ fn pg_class(source: &Source<'_>) -> Rows {
             rows: relation.rows,
             columns: relation.columns.len(),
             indexed: !relation.indexes.is_empty(),
+            acl: source.acl(&relation.schema, Some(&relation.name)),
         })
     });
     let indexes = source.indexes().map(|(relation, index)| {
@@ -273,6 +294,7 @@ fn pg_class(source: &Source<'_>) -> Rows {
             rows: relation.rows,
             columns: index.columns.len(),
             indexed: false,
+            acl: None,
         })
     });
     let system = super::schema::system_tables().map(|name| {
@@ -285,6 +307,7 @@ fn pg_class(source: &Source<'_>) -> Rows {
             rows: -1.0,
             columns: 0,
             indexed: false,
+            acl: None,
         })
     });
     let information = super::information::names().map(|name| {
@@ -297,6 +320,7 @@ fn pg_class(source: &Source<'_>) -> Rows {
             rows: -1.0,
             columns: 0,
             indexed: false,
+            acl: None,
         })
     });
     tables.chain(indexes).chain(system).chain(information).collect()
@@ -525,7 +549,7 @@ fn pg_namespace(source: &Source<'_>) -> Rows {
     let system = ["pg_catalog".to_owned(), "information_schema".to_owned()];
     let names = system.into_iter().chain(schemas(source.provider));
     names
-        .map(|name| row![source.schema(&name), name, OWNER])
+        .map(|name| row![source.schema(&name), name.as_str(), OWNER, source.acl(&name, None)])
         .collect()
 }
 
@@ -566,13 +590,24 @@ fn pg_roles(source: &Source<'_>) -> Rows {
                 false,
                 role.connections_max,
                 "********",
-                Value::Null,
+                role.valid_until,
                 role.superuser,
-                Value::Null,
+                (!role.limits.is_empty()).then_some(role.limits),
                 role.oid
             ]
         })
         .collect()
+}
+
+/// Who is in which role.
+fn pg_auth_members(source: &Source<'_>) -> Rows {
+    let roles = source.facts.roles();
+    let oid = |name: &String| roles.iter().find(|role| role.name == *name).map(|role| role.oid);
+    let of = |member: &RoleFact| {
+        let found = member.roles.iter().filter_map(oid);
+        found.map(|role| row![role, member.oid, OWNER, false]).collect::<Vec<_>>()
+    };
+    roles.iter().flat_map(of).collect()
 }
 
 fn pg_user(source: &Source<'_>) -> Rows {
@@ -586,7 +621,8 @@ fn pg_user(source: &Source<'_>) -> Rows {
                 role.superuser,
                 false,
                 role.superuser,
-                "********"
+                "********",
+                role.valid_until
             ]
         })
         .collect()

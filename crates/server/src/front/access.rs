@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use corun_wire::auth::Mock;
 use corun_wire::auth::hba::{FileError, Rules};
@@ -11,7 +12,7 @@ use corun_wire::tls::{TlsError, TlsFiles, TlsMode, TlsServer};
 use ring::rand::SystemRandom;
 
 use crate::data::DataError;
-use crate::users::UserTable;
+use crate::users::{LiveUsers, UserTable};
 
 /// Rules where there are no users: this machine's own, without a proof.
 const RULES_WITHOUT_USERS: &str =
@@ -57,7 +58,7 @@ pub enum AccessError {
 pub struct Access {
     rules: Rules,
     maps: IdentMaps,
-    users: UserTable,
+    users: Arc<LiveUsers>,
     mock: Mock,
     random: SystemRandom,
     tls: Option<TlsServer>,
@@ -112,6 +113,9 @@ impl Access {
         };
         let random = SystemRandom::new();
         let mock = users.mock(&random).ok_or(AccessError::Random)?;
+        let toml = |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "toml");
+        let path = files.users.as_ref().filter(toml).cloned();
+        let users = Arc::new(LiveUsers::new(users, path));
         Ok(Self {
             rules,
             maps: IdentMaps::default(),
@@ -124,18 +128,19 @@ impl Access {
 
     /// Whether everyone who reaches the server gets in as whoever they say.
     pub fn is_open(&self) -> bool {
-        self.users.is_everyone()
+        self.users.now().is_everyone()
     }
 
     /// Who there is; sessions ask it for rights.
-    pub fn users(&self) -> &UserTable {
+    pub fn users(&self) -> &Arc<LiveUsers> {
         &self.users
     }
 
     /// What is not wrong but should be looked at.
-    pub fn warnings(&self) -> impl Iterator<Item = &str> {
-        let of_tls = self.tls.iter().flat_map(TlsServer::warnings);
-        self.users.warnings().iter().chain(of_tls).map(String::as_str)
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.users.now().warnings().to_vec();
+        warnings.extend(self.tls.iter().flat_map(TlsServer::warnings).cloned());
+        warnings
     }
 
     /// Sessions of TLS, where there is a certificate.
@@ -148,12 +153,12 @@ impl Access {
         &self.random
     }
 
-    /// What logins are held against.
-    pub(super) fn policy(&self) -> Policy<'_> {
+    /// What logins are held against; `users` are those now.
+    pub(super) fn policy<'a>(&'a self, users: &'a UserTable) -> Policy<'a> {
         Policy {
             rules: &self.rules,
             maps: &self.maps,
-            users: &self.users,
+            users,
             mock: &self.mock,
             random: &self.random,
             offers_tls: self.tls.is_some(),

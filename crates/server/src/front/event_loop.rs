@@ -254,7 +254,8 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
                 tls: client.transport.tls.as_deref(),
                 os_user: client.os_user.as_deref(),
             };
-            match login.next(&connection, &self.shared.access.policy()) {
+            let users = self.shared.access.users().now();
+            match login.next(&connection, &self.shared.access.policy(&users)) {
                 LoginAction::More => return,
                 LoginAction::Send(bytes) => client.transport.send(reactor, &bytes),
                 LoginAction::BeginTls { answer, received } => {

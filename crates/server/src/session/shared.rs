@@ -147,6 +147,7 @@ impl SessionFacts for Shared {
                 superuser: false,
                 login: true,
                 connections_max: -1,
+                ..RoleFact::default()
             });
         }
         roles
@@ -164,10 +165,28 @@ impl SessionFacts for Shared {
             return false;
         };
         let user = user.unwrap_or(&self.who.user);
-        if kind != "table" {
-            return !privilege.eq_ignore_ascii_case("CREATE");
+        let rights = &engine.rights;
+        // `WITH GRANT OPTION` is for superusers, who need none.
+        let (privilege, grants) = match privilege.to_ascii_uppercase().split_once(" WITH ") {
+            Some((privilege, _)) => (privilege.to_owned(), true),
+            None => (privilege.to_ascii_uppercase(), false),
+        };
+        if grants && !rights.is_superuser(user) {
+            return false;
         }
-        let (schema, table) = object.rsplit_once('.').unwrap_or(("public", object));
-        privilege.eq_ignore_ascii_case("SELECT") && engine.rights.may_read(user, schema, table)
+        match kind {
+            "table" => {
+                let (schema, table) = object.rsplit_once('.').unwrap_or(("public", object));
+                privilege == "SELECT" && rights.may_read(user, schema, table)
+            }
+            "schema" => privilege == "USAGE" && rights.may_use(user, object),
+            "role" => rights.is_member(user, object),
+            _ => privilege != "CREATE",
+        }
+    }
+
+    fn holders(&self, schema: &str, table: Option<&str>) -> Vec<String> {
+        let engine = self.engine.upgrade();
+        engine.map(|engine| engine.rights.holders(schema, table)).unwrap_or_default()
     }
 }
