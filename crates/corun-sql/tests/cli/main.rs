@@ -7,6 +7,7 @@ mod manifests;
 mod program;
 mod scratch;
 mod serve;
+mod serve_users;
 #[path = "../../../store/tests/all/skipped.rs"]
 mod skipped;
 mod sql;

@@ -8,6 +8,7 @@ use arrow::array::{Array, AsArray, Int64Array};
 use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
 use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
@@ -15,13 +16,21 @@ use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Documentation, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
 /// Bytes that one call may return for one batch of rows.
 const BYTES_MAX: u128 = 256 << 20;
+
+/// Bytes that one list may have.
+const LIST_BYTES_MAX: u128 = 1 << 20;
+
+/// Bytes that a constant may have that is copied for each of many rows.
+const CONSTANT_BYTES_MAX: usize = 64 << 10;
 
 /// How the bytes of a result are found from the arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,12 +64,54 @@ const FUNCTIONS: [(&str, Grows); 10] = [
     ("arrow_cast", Grows::Typed),
 ];
 
-/// Puts the bounded functions in the place of those that a session has.
+fn too_large(what: &str, hint: &str) -> DataFusionError {
+    DataFusionError::External(Box::new(DataError::new("54000", what).hint(hint)))
+}
+
+/// Puts the bounded functions in the place of those that a session has, and refuses large constants.
 pub(super) fn install(context: &SessionContext) {
+    context.add_optimizer_rule(Arc::new(SmallConstants {}));
     for (name, grows) in FUNCTIONS {
         if let Ok(inner) = context.udf(name) {
             context.register_udf(ScalarUDF::new_from_impl(Bounded { inner, grows }));
         }
+    }
+}
+
+/// Refuses statements that copy a large constant for each of many rows.
+#[derive(Debug)]
+struct SmallConstants {}
+
+impl OptimizerRule for SmallConstants {
+    fn name(&self) -> &str {
+        "small_constants"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let copies = matches!(
+            plan,
+            LogicalPlan::Projection(_)
+                | LogicalPlan::Aggregate(_)
+                | LogicalPlan::Window(_)
+                | LogicalPlan::Sort(_)
+                | LogicalPlan::Unnest(_)
+        );
+        if copies && plan.inputs().first().is_some_and(|input| input.max_rows().is_none_or(|rows| rows > 1)) {
+            plan.apply_expressions(|expression| {
+                expression.apply(|of| match of {
+                    Expr::Literal(value, _) if value.size() > CONSTANT_BYTES_MAX => {
+                        let what = format!("a constant of {} bytes would be copied for each row", value.size());
+                        Err(too_large(&what, "Select it in a statement of its own."))
+                    }
+                    _ => Ok(TreeNodeRecursion::Continue),
+                })
+            })?;
+        }
+        Ok(Transformed::no(plan))
     }
 }
 
@@ -145,68 +196,94 @@ fn size_in(text: &str) -> u128 {
     numbers.filter_map(|number| number.parse().ok()).max().unwrap_or(0)
 }
 
+/// Bytes of a result, and of its largest value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Bytes {
+    all: u128,
+    largest: u128,
+}
+
+impl Bytes {
+    /// Of rows with so many each; those below 0 have none.
+    fn of(rows: usize, each: impl Fn(usize) -> i128) -> Self {
+        let rows = (0..rows).map(|row| u128::try_from(each(row)).unwrap_or(0));
+        rows.fold(Bytes::default(), |sum, bytes| Bytes {
+            all: sum.all.saturating_add(bytes),
+            largest: sum.largest.max(bytes),
+        })
+    }
+
+    fn times(self, factor: u128) -> Self {
+        Bytes {
+            all: self.all.saturating_mul(factor),
+            largest: self.largest.saturating_mul(factor),
+        }
+    }
+}
+
 impl Grows {
+    /// Whether values are lists, which are copied whole wherever they stand beside other rows.
+    fn makes_lists(self) -> bool {
+        matches!(self, Grows::Series | Grows::Filled | Grows::Resized)
+    }
+
     /// Bytes of the result; `None`: the arguments are of no kind that is known.
-    fn bytes(self, args: &[ColumnarValue], rows: usize) -> Option<u128> {
-        let sum = |of: &dyn Fn(usize) -> i128| {
-            let rows = (0..rows).map(|row| u128::try_from(of(row)).unwrap_or(0));
-            rows.fold(0u128, u128::saturating_add)
-        };
+    fn bytes(self, args: &[ColumnarValue], rows: usize) -> Option<Bytes> {
         match self {
             Grows::Repeated => {
                 let (texts, times) = (Numbers::lengths(args.first()?)?, Numbers::values(args.get(1)?)?);
-                Some(sum(&|row| texts.at(row) * times.at(row).max(0)))
+                Some(Bytes::of(rows, |row| texts.at(row) * times.at(row).max(0)))
             }
             Grows::Padded => {
                 let characters = Numbers::values(args.get(1)?)?;
-                Some(sum(&|row| characters.at(row) * 4))
+                Some(Bytes::of(rows, |row| characters.at(row)).times(4))
             }
-            Grows::Series => {
-                let first = args.first()?;
-                let (start, stop) = match args.get(1) {
-                    None => (None, Numbers::values(first)?),
-                    Some(stop) => (Some(Numbers::values(first)?), Numbers::values(stop)?),
-                };
-                let steps = args.get(2).map(|argument| step(argument, &first.data_type()));
-                let steps = match steps {
-                    Some(None) => return None,
-                    Some(steps) => steps,
-                    None => None,
-                };
-                Some(sum(&|row| {
-                    let length = stop.at(row) - start.as_ref().map_or(0, |start| start.at(row));
-                    let step = steps.as_ref().map_or(1, |steps| steps.at(row));
-                    // A step of 0 is refused by the function itself.
-                    (length.checked_div(step).unwrap_or(0) + 1) * 8
-                }))
-            }
+            Grows::Series => series(args, rows),
             Grows::Filled => {
                 let (each, times) = (bytes_each(args.first()?), Numbers::values(args.get(1)?)?);
-                Some(sum(&|row| times.at(row)).saturating_mul(each))
+                Some(Bytes::of(rows, |row| times.at(row)).times(each))
             }
             Grows::Resized => {
                 let (sizes, each) = (Numbers::values(args.get(1)?)?, args.get(2).map_or(8, bytes_each));
-                Some(sum(&|row| sizes.at(row)).saturating_mul(each))
+                Some(Bytes::of(rows, |row| sizes.at(row)).times(each))
             }
             Grows::Replaced => {
                 let (texts, with) = (Numbers::lengths(args.first()?)?, Numbers::lengths(args.get(2)?)?);
                 let from = Numbers::lengths(args.get(1)?)?;
-                Some(sum(&|row| {
-                    // A pattern may be longer than what it finds, but hardly where this matters.
-                    let places = texts.at(row) / from.at(row).max(1);
-                    texts.at(row) + places * with.at(row)
+                Some(Bytes::of(rows, |row| {
+                    // A pattern may find what is shorter than itself, but hardly where this matters.
+                    texts.at(row) + texts.at(row) / from.at(row).max(1) * with.at(row)
                 }))
             }
             Grows::Typed => match args.get(1)? {
                 ColumnarValue::Scalar(ScalarValue::Utf8(Some(name)) | ScalarValue::Utf8View(Some(name)))
                     if name.contains("FixedSize") =>
                 {
-                    Some(size_in(name).saturating_mul(rows as u128))
+                    Some(Bytes::of(rows, |_| 1).times(size_in(name)))
                 }
                 _ => None,
             },
         }
     }
+}
+
+/// Of `range(stop)`, `range(start, stop)` and `range(start, stop, step)`.
+fn series(args: &[ColumnarValue], rows: usize) -> Option<Bytes> {
+    let first = args.first()?;
+    let (start, stop) = match args.get(1) {
+        None => (None, Numbers::values(first)?),
+        Some(stop) => (Some(Numbers::values(first)?), Numbers::values(stop)?),
+    };
+    let steps = match args.get(2) {
+        None => None,
+        Some(argument) => Some(step(argument, &first.data_type())?),
+    };
+    let values = Bytes::of(rows, |row| {
+        let length = stop.at(row) - start.as_ref().map_or(0, |start| start.at(row));
+        // A step of 0 the function refuses itself.
+        length.checked_div(steps.as_ref().map_or(1, |steps| steps.at(row))).unwrap_or(0) + 1
+    });
+    Some(values.times(8))
 }
 
 impl ScalarUDFImpl for Bounded {
@@ -238,13 +315,16 @@ impl ScalarUDFImpl for Bounded {
         // One value, where all arguments are.
         let one = args.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
         let rows = if one { 1 } else { args.number_rows };
-        match self.grows.bytes(&args.args, rows) {
-            Some(bytes) if bytes > BYTES_MAX => {
-                let what = format!("the result of {} would have {bytes} bytes, more than {BYTES_MAX}", self.name());
-                Err(DataFusionError::External(Box::new(DataError::new("54000", what))))
-            }
-            _ => self.inner.invoke_with_args(args),
+        let bytes = self.grows.bytes(&args.args, rows).unwrap_or_default();
+        if bytes.all > BYTES_MAX {
+            let what = format!("the result of {} would have {} bytes, more than {BYTES_MAX}", self.name(), bytes.all);
+            return Err(too_large(&what, "It is made for a batch of rows at a time."));
         }
+        if self.grows.makes_lists() && bytes.largest > LIST_BYTES_MAX {
+            let what = format!("a list of {} would have {} bytes, more than {LIST_BYTES_MAX}", self.name(), bytes.largest);
+            return Err(too_large(&what, "FROM generate_series(...) makes rows of any number, without a list."));
+        }
+        self.inner.invoke_with_args(args)
     }
 
     fn aliases(&self) -> &[String] {

@@ -97,6 +97,29 @@ pub struct EngineConfig {
     pub rights: Arc<dyn Rights>,
     /// Threads for planning and for statements that are no queries; 0: as many as the machine has CPUs.
     pub threads: usize,
+    /// Makes the engine; `None`: one that runs everything in this process.
+    pub make: Option<MakeEngine>,
+}
+
+/// Makes an engine of options: where statements run on other machines, which this crate does not know.
+#[derive(Clone)]
+pub struct MakeEngine(Arc<Make>);
+
+type Make = dyn Fn(&EngineOptions) -> Result<corun_datafusion::Engine, EngineError> + Send + Sync;
+
+impl MakeEngine {
+    /// By this function.
+    pub fn new(
+        make: impl Fn(&EngineOptions) -> Result<corun_datafusion::Engine, EngineError> + Send + Sync + 'static,
+    ) -> Self {
+        MakeEngine(Arc::new(make))
+    }
+}
+
+impl std::fmt::Debug for MakeEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MakeEngine")
+    }
 }
 
 impl EngineConfig {
@@ -109,6 +132,7 @@ impl EngineConfig {
             statement_timeout: None,
             rights: Arc::new(FullRights),
             threads: 0,
+            make: None,
         }
     }
 }
@@ -202,7 +226,10 @@ impl Engine {
                 .push((format!("datafusion.sql_parser.{name}"), value.to_owned()));
         }
         let data = Data::open(config.data)?;
-        let engine = corun_datafusion::Engine::new(&options)?;
+        let engine = match &config.make {
+            Some(MakeEngine(make)) => make(&options)?,
+            None => corun_datafusion::Engine::new(&options)?,
+        };
         let coordinator = config
             .coordinator
             .map(|options| Coordinator::new(&engine, options))

@@ -29,6 +29,6 @@ mod zone;
 
 pub use cancel::CancelHandle;
 pub use client::{ClientSession, Effect, Identity, Prepared};
-pub use engine::{Engine, EngineConfig, FullRights, Rights, ServerError};
+pub use engine::{Engine, EngineConfig, FullRights, MakeEngine, Rights, ServerError};
 pub use portal::{Gone, Portal, Ran, Sink};
 pub use statement::Parsed;

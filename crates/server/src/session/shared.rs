@@ -154,10 +154,18 @@ impl SessionFacts for Shared {
     }
 
     fn activity(&self) -> Vec<ActivityFact> {
-        self.engine
-            .upgrade()
-            .map(|engine| engine.activity())
-            .unwrap_or_default()
+        let Some(engine) = self.engine.upgrade() else {
+            return Vec::new();
+        };
+        let mut all = engine.activity();
+        if !engine.rights.is_superuser(&self.who.user) {
+            for other in all.iter_mut().filter(|other| other.user != self.who.user) {
+                // What others ask is theirs, as in PostgreSQL.
+                "<insufficient privilege>".clone_into(&mut other.query);
+                (other.client_address, other.client_port) = (None, None);
+            }
+        }
+        all
     }
 
     fn has_privilege(&self, user: Option<&str>, kind: &str, object: &str, privilege: &str) -> bool {
