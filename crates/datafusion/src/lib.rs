@@ -30,8 +30,8 @@ pub mod rule;
 mod share;
 pub mod sides;
 mod steering;
-mod stop;
 mod stock_line;
+mod stop;
 #[cfg(feature = "store")]
 pub mod store;
 mod tasks;

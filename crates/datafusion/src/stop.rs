@@ -103,7 +103,9 @@ fn watched(join: &NestedLoopJoinExec, stop: &Stop) -> Result<Option<Arc<dyn Exec
     };
     let (columns, schema) = (filter.column_indices().to_vec(), Arc::clone(filter.schema()));
     let filter = JoinFilter::new(Arc::new(condition), columns, schema);
-    let join = NestedLoopJoinExecBuilder::from(join).with_filter(Some(filter)).build()?;
+    let join = NestedLoopJoinExecBuilder::from(join)
+        .with_filter(Some(filter))
+        .build()?;
     Ok(Some(Arc::new(join)))
 }
 
@@ -133,7 +135,10 @@ pub fn execute_apart(
         let batch = match receiver.recv().await {
             Some(batch) => batch,
             // At the end the task has none to tell of; it has one where it panicked.
-            None => Err(exec_datafusion_err!("the statement failed: {}", task.join_next().await?.err()?)),
+            None => Err(exec_datafusion_err!(
+                "the statement failed: {}",
+                task.join_next().await?.err()?
+            )),
         };
         Some((batch, (receiver, task, stop)))
     });
@@ -191,7 +196,10 @@ impl PhysicalExpr for Watched {
         vec![&self.inner]
     }
 
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
         let [inner] = children.as_slice() else {
             return exec_err!("a condition has one child, not {}", children.len());
         };

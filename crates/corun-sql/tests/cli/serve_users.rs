@@ -37,7 +37,10 @@ fn roles_and_rights_from_psql() {
     let told = server.failed("dbname=data user=old password=gone", &["select 1"]);
     assert!(told.contains("authentication failed"), "{told}");
     let roles = server.printed(root, &["\\du"]);
-    assert!(roles.contains("ann|1 connection") && roles.contains("analyst|Cannot login"), "{roles}");
+    assert!(
+        roles.contains("ann|1 connection") && roles.contains("analyst|Cannot login"),
+        "{roles}"
+    );
     assert!(roles.contains("{analyst}"), "{roles}");
     let rights = server.printed(root, &["\\dp hr.*"]);
     assert!(rights.contains("hr|people|table|analyst=r/"), "{rights}");
@@ -48,7 +51,11 @@ fn roles_and_rights_from_psql() {
     while server.psql(ann, &["select 1"]).status.success() {
         assert!(begin.elapsed() < LONG, "a second one gets in");
     }
-    assert!(server.failed(ann, &["select 1"]).contains("too many connections for role"));
+    assert!(
+        server
+            .failed(ann, &["select 1"])
+            .contains("too many connections for role")
+    );
     psql.kill().expect("it runs");
     psql.wait().expect("it ends");
     server.printed(root, &["alter role ann password null"]);
@@ -56,9 +63,15 @@ fn roles_and_rights_from_psql() {
     assert!(told.contains("authentication failed"), "{told}");
     server.printed(root, &["drop user ann", "drop user if exists nobody"]);
     let text = std::fs::read_to_string(folder.path().join("users.toml")).expect("read");
-    assert!(text.contains("[role.analyst]") && !text.contains("user.ann") && !text.contains("a new one"), "{text}");
+    assert!(
+        text.contains("[role.analyst]") && !text.contains("user.ann") && !text.contains("a new one"),
+        "{text}"
+    );
     let logged = server.logged();
-    assert!(logged.contains("CREATE ROLE") && !logged.contains("a new one"), "{logged}");
+    assert!(
+        logged.contains("CREATE ROLE") && !logged.contains("a new one"),
+        "{logged}"
+    );
 }
 
 /// A connection by hand.
@@ -68,14 +81,18 @@ impl Raw {
     /// Asks to be let in without a password.
     fn log_in(port: u16, user: &str, database: &str) -> Raw {
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("connects");
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .expect("set");
         let mut raw = Raw(stream);
         let mut body = 196_608u32.to_be_bytes().to_vec();
         body.extend(format!("user\0{user}\0").bytes());
         body.extend(format!("database\0{database}\0").bytes());
         body.push(0);
         let length = u32::try_from(body.len() + 4).expect("short");
-        raw.0.write_all(&[&length.to_be_bytes()[..], &body].concat()).expect("sent");
+        raw.0
+            .write_all(&[&length.to_be_bytes()[..], &body].concat())
+            .expect("sent");
         raw
     }
 
@@ -104,7 +121,10 @@ impl Raw {
 /// A number of a process's status, in kB.
 fn resident_kb(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .expect("a line");
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
@@ -128,7 +148,10 @@ fn a_thousand_idle_sessions() {
     let after = resident_kb(server.process());
     let each = after.saturating_sub(before) / 900;
     assert!(each * 1_000 < 100_000, "a session takes {each} kB");
-    assert_eq!(server.printed("dbname=data user=ann", &["select count(*) from orders"]), "3000\n");
+    assert_eq!(
+        server.printed("dbname=data user=ann", &["select count(*) from orders"]),
+        "3000\n"
+    );
     drop(all);
 }
 
@@ -148,24 +171,45 @@ fn statements_on_workers() {
     let server = Server::start(folder.path(), &arguments);
     let on = "dbname=data user=ann";
     let by_customer = "select o_customer, count(*), sum(o_id) from orders group by 1 order by 1 limit 2";
-    assert_eq!(server.printed(on, &[by_customer]), "c0|428|642642\nc1|429|643071\n");
+    assert_eq!(
+        server.printed(on, &[by_customer]),
+        "c0|428|642642\nc1|429|643071\n"
+    );
     let plan = server.printed(on, &[&format!("explain {by_customer}")]);
     assert!(plan.contains("ClusterExec: workers=2"), "{plan}");
     // The system's own tables stay here, and so do rights.
-    assert_eq!(server.printed(on, &["select count(*) from pg_class where relname = 'orders'"]), "1\n");
+    assert_eq!(
+        server.printed(on, &["select count(*) from pg_class where relname = 'orders'"]),
+        "1\n"
+    );
     // Without its workers a statement fails as in the shell, and its session goes on.
     drop(workers);
     let told = server.failed(on, &[by_customer]);
     assert!(told.contains("worker"), "{told}");
     assert_eq!(server.printed(on, &["select 1"]), "1\n");
     let run = |arguments: &[&str]| corun_in(folder.path(), &[&["serve", "data"], arguments].concat(), "");
-    check_error(&run(&["--workers", "here"]), 2, "\"here\" is not the address of a worker", "HOST:PORT");
-    check_error(&run(&["--workers", "127.0.0.1:1"]), 1, "cannot use worker 127.0.0.1:1", "");
+    check_error(
+        &run(&["--workers", "here"]),
+        2,
+        "\"here\" is not the address of a worker",
+        "HOST:PORT",
+    );
+    check_error(
+        &run(&["--workers", "127.0.0.1:1"]),
+        1,
+        "cannot use worker 127.0.0.1:1",
+        "",
+    );
     check_error(
         &run(&["--workers", "127.0.0.1:1", "--policy", "fifo"]),
         2,
         "--workers has them run elsewhere",
         "leave one of them out",
     );
-    check_error(&run(&["--workers-tls-key", "k"]), 2, "a certificate, its key and their authority", "");
+    check_error(
+        &run(&["--workers-tls-key", "k"]),
+        2,
+        "a certificate, its key and their authority",
+        "",
+    );
 }

@@ -182,7 +182,9 @@ impl Coordinator {
             }
             let context = &self.shared.context;
             let text = fingerprint(sql);
-            self.shared.submit_query(context, logical, text, Owner::default()).await
+            self.shared
+                .submit_query(context, logical, text, Owner::default())
+                .await
         }
         .boxed()
     }

@@ -6,9 +6,9 @@
 use super::Shared;
 use super::pools;
 use super::submitted::{Outcome, Report};
-use crate::{EngineError, Stop};
 use crate::decide::Planned;
 use crate::decide::decision::Decision;
+use crate::{EngineError, Stop};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use corun_model::cache::coschedule::{QueryId, Start};

@@ -1,8 +1,8 @@
 //! A query from the client's side: its batches, its decision, and what came of it.
 
 use super::Shared;
-use crate::{EngineError, Stop};
 use crate::decide::decision::{Decision, TableBuilt};
+use crate::{EngineError, Stop};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use corun_model::cache::coschedule::{QueryId, Why};

@@ -28,8 +28,8 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, Count, RecordOutput, T
 use futures::{Stream, StreamExt};
 use std::ops::Range;
 use std::sync::Arc;
-use tokio::task::coop::consume_budget;
 use std::sync::atomic::Ordering;
+use tokio::task::coop::consume_budget;
 
 /// The parts of a join that every step reads.
 pub struct ProbeSpec {

@@ -549,7 +549,14 @@ fn pg_namespace(source: &Source<'_>) -> Rows {
     let system = ["pg_catalog".to_owned(), "information_schema".to_owned()];
     let names = system.into_iter().chain(schemas(source.provider));
     names
-        .map(|name| row![source.schema(&name), name.as_str(), OWNER, source.acl(&name, None)])
+        .map(|name| {
+            row![
+                source.schema(&name),
+                name.as_str(),
+                OWNER,
+                source.acl(&name, None)
+            ]
+        })
         .collect()
 }
 
@@ -605,7 +612,9 @@ fn pg_auth_members(source: &Source<'_>) -> Rows {
     let oid = |name: &String| roles.iter().find(|role| role.name == *name).map(|role| role.oid);
     let of = |member: &RoleFact| {
         let found = member.roles.iter().filter_map(oid);
-        found.map(|role| row![role, member.oid, OWNER, false]).collect::<Vec<_>>()
+        found
+            .map(|role| row![role, member.oid, OWNER, false])
+            .collect::<Vec<_>>()
     };
     roles.iter().flat_map(of).collect()
 }

@@ -16,7 +16,8 @@ use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Documentation, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature,
 };
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
@@ -100,11 +101,19 @@ impl OptimizerRule for SmallConstants {
                 | LogicalPlan::Sort(_)
                 | LogicalPlan::Unnest(_)
         );
-        if copies && plan.inputs().first().is_some_and(|input| input.max_rows().is_none_or(|rows| rows > 1)) {
+        if copies
+            && plan
+                .inputs()
+                .first()
+                .is_some_and(|input| input.max_rows().is_none_or(|rows| rows > 1))
+        {
             plan.apply_expressions(|expression| {
                 expression.apply(|of| match of {
                     Expr::Literal(value, _) if value.size() > CONSTANT_BYTES_MAX => {
-                        let what = format!("a constant of {} bytes would be copied for each row", value.size());
+                        let what = format!(
+                            "a constant of {} bytes would be copied for each row",
+                            value.size()
+                        );
                         Err(too_large(&what, "Select it in a statement of its own."))
                     }
                     _ => Ok(TreeNodeRecursion::Continue),
@@ -193,7 +202,10 @@ fn step(argument: &ColumnarValue, of: &DataType) -> Option<Numbers> {
 /// The largest number in a text.
 fn size_in(text: &str) -> u128 {
     let numbers = text.split(|c: char| !c.is_ascii_digit());
-    numbers.filter_map(|number| number.parse().ok()).max().unwrap_or(0)
+    numbers
+        .filter_map(|number| number.parse().ok())
+        .max()
+        .unwrap_or(0)
 }
 
 /// Bytes of a result, and of its largest value.
@@ -255,14 +267,8 @@ impl Grows {
                     texts.at(row) + texts.at(row) / from.at(row).max(1) * with.at(row)
                 }))
             }
-            Grows::Typed => match args.get(1)? {
-                ColumnarValue::Scalar(ScalarValue::Utf8(Some(name)) | ScalarValue::Utf8View(Some(name)))
-                    if name.contains("FixedSize") =>
-                {
-                    Some(Bytes::of(rows, |_| 1).times(size_in(name)))
-                }
-                _ => None,
-            },
+            // It becomes a cast before it is run.
+            Grows::Typed => None,
         }
     }
 }
@@ -281,7 +287,10 @@ fn series(args: &[ColumnarValue], rows: usize) -> Option<Bytes> {
     let values = Bytes::of(rows, |row| {
         let length = stop.at(row) - start.as_ref().map_or(0, |start| start.at(row));
         // A step of 0 the function refuses itself.
-        length.checked_div(steps.as_ref().map_or(1, |steps| steps.at(row))).unwrap_or(0) + 1
+        length
+            .checked_div(steps.as_ref().map_or(1, |steps| steps.at(row)))
+            .unwrap_or(0)
+            + 1
     });
     Some(values.times(8))
 }
@@ -313,16 +322,30 @@ impl ScalarUDFImpl for Bounded {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         // One value, where all arguments are.
-        let one = args.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
+        let one = args
+            .args
+            .iter()
+            .all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
         let rows = if one { 1 } else { args.number_rows };
         let bytes = self.grows.bytes(&args.args, rows).unwrap_or_default();
         if bytes.all > BYTES_MAX {
-            let what = format!("the result of {} would have {} bytes, more than {BYTES_MAX}", self.name(), bytes.all);
+            let what = format!(
+                "the result of {} would have {} bytes, more than {BYTES_MAX}",
+                self.name(),
+                bytes.all
+            );
             return Err(too_large(&what, "It is made for a batch of rows at a time."));
         }
         if self.grows.makes_lists() && bytes.largest > LIST_BYTES_MAX {
-            let what = format!("a list of {} would have {} bytes, more than {LIST_BYTES_MAX}", self.name(), bytes.largest);
-            return Err(too_large(&what, "FROM generate_series(...) makes rows of any number, without a list."));
+            let what = format!(
+                "a list of {} would have {} bytes, more than {LIST_BYTES_MAX}",
+                self.name(),
+                bytes.largest
+            );
+            return Err(too_large(
+                &what,
+                "FROM generate_series(...) makes rows of any number, without a list.",
+            ));
         }
         self.inner.invoke_with_args(args)
     }
@@ -332,6 +355,17 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        if let (Grows::Typed, Some(Expr::Literal(of, _))) = (self.grows, args.get(1))
+            && let Some(Some(name)) = of.try_as_str()
+            && name.contains("FixedSize")
+            && size_in(name) > LIST_BYTES_MAX
+        {
+            let what = format!("a value of {name} would have more than {LIST_BYTES_MAX} bytes");
+            return Err(too_large(
+                &what,
+                "Types without a size take what their values need.",
+            ));
+        }
         self.inner.simplify(args, info)
     }
 

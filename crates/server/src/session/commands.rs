@@ -6,9 +6,9 @@ use super::plan::read_only;
 use super::portal::{Portal, State};
 use super::statement::{Kind, Parsed};
 use crate::catalog::SessionFacts as _;
+use crate::users::{Change, Right};
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use crate::users::{Change, Right};
 use corun_datafusion::{Coordinator, State as Queue};
 use corun_wire::TransactionStatus;
 use corun_wire::error::{Refusal, code};
@@ -169,7 +169,9 @@ impl ClientSession {
             return Err(Refusal::new(more::ACTIVE_TRANSACTION, what));
         }
         let change = match change {
-            Change::Grant(right, roles, is_grant) => Change::Grant(self.found(right)?, roles.clone(), *is_grant),
+            Change::Grant(right, roles, is_grant) => {
+                Change::Grant(self.found(right)?, roles.clone(), *is_grant)
+            }
             other => other.clone(),
         };
         self.engine.rights.change(&self.shared.who.user, &change)?;
@@ -181,11 +183,17 @@ impl ClientSession {
         let schemas = self.engine.schemas(&self.shared.database);
         let schema = |name: &str| match schemas.iter().any(|known| known == name) {
             true => Ok(()),
-            false => Err(Refusal::new(more::UNDEFINED_SCHEMA, format!("schema \"{name}\" does not exist"))),
+            false => Err(Refusal::new(
+                more::UNDEFINED_SCHEMA,
+                format!("schema \"{name}\" does not exist"),
+            )),
         };
         match right {
             Right::Roles(_) => Ok(right.clone()),
-            Right::Usage(names) => names.iter().try_for_each(|name| schema(name)).map(|()| right.clone()),
+            Right::Usage(names) => names
+                .iter()
+                .try_for_each(|name| schema(name))
+                .map(|()| right.clone()),
             Right::Read(tables) => {
                 let tables = tables.iter().map(|text| {
                     let (of, table) = text.split_once('.').unwrap_or(("", text));
@@ -197,10 +205,15 @@ impl ClientSession {
                     if !of.is_empty() {
                         schema(of)?;
                     }
-                    let found = among.into_iter().find(|schema| table == "*" || self.has_table(schema, table));
+                    let found = among
+                        .into_iter()
+                        .find(|schema| table == "*" || self.has_table(schema, table));
                     found.map(|schema| format!("{schema}.{table}")).ok_or_else(|| {
                         let shown = text.trim_start_matches('.');
-                        Refusal::new(more::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist"))
+                        Refusal::new(
+                            more::UNDEFINED_TABLE,
+                            format!("relation \"{shown}\" does not exist"),
+                        )
                     })
                 });
                 Ok(Right::Read(tables.collect::<Result<_, _>>()?))

@@ -163,6 +163,8 @@ pub(super) struct Inner {
     pub(super) rights: Arc<dyn Rights>,
     statement_timeout: Option<Duration>,
     runtime: Option<Runtime>,
+    /// For what the coordinator does not run: operators may keep a thread for a while, and those above must be free to end them.
+    operators: Option<Runtime>,
     sessions: Mutex<BTreeMap<u32, Weak<Shared>>>,
     /// Of users that have sessions.
     shares: Mutex<BTreeMap<String, Weak<UserShare>>>,
@@ -180,6 +182,17 @@ impl Inner {
             .catalog(database)
             .map(|catalog| catalog.schema_names())
             .unwrap_or_default()
+    }
+
+    /// Where operators run that the coordinator does not.
+    ///
+    /// # Panics
+    /// Never: the runtime is there as long as the engine.
+    pub(super) fn operators(&self) -> &Handle {
+        match &self.operators {
+            Some(runtime) => runtime.handle(),
+            None => unreachable!("the runtime is taken when the engine is dropped"),
+        }
     }
 
     /// A session has ended.
@@ -206,7 +219,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         // The last session may end on one of these very threads.
-        if let Some(runtime) = self.runtime.take() {
+        for runtime in [self.runtime.take(), self.operators.take()].into_iter().flatten() {
             runtime.shutdown_background();
         }
     }
@@ -237,15 +250,18 @@ impl Engine {
         let base = engine.session_context();
         super::bounded::install(&base);
         data.install(&base).map_err(EngineError::from)?;
-        let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        if config.threads > 0 {
-            runtime.worker_threads(config.threads);
-        }
-        let runtime = runtime
-            .thread_name("corun-session")
-            .thread_stack_size(STACK_BYTES)
-            .enable_all()
-            .build()?;
+        let threads = |name: &str| {
+            let mut runtime = tokio::runtime::Builder::new_multi_thread();
+            if config.threads > 0 {
+                runtime.worker_threads(config.threads);
+            }
+            runtime
+                .thread_name(name)
+                .thread_stack_size(STACK_BYTES)
+                .enable_all()
+                .build()
+        };
+        let (runtime, operators) = (threads("corun-session")?, threads("corun-operators")?);
         Ok(Engine(Arc::new(Inner {
             data,
             base,
@@ -253,6 +269,7 @@ impl Engine {
             rights: config.rights,
             statement_timeout: config.statement_timeout,
             runtime: Some(runtime),
+            operators: Some(operators),
             sessions: Mutex::default(),
             shares: Mutex::default(),
         })))
@@ -301,7 +318,9 @@ impl Engine {
         let mut state = self.0.base.state();
         if let Some(env) = &share.env {
             set_for_memory_limit(state.config_mut()).map_err(failed)?;
-            state = SessionStateBuilder::new_from_existing(state).with_runtime_env(Arc::clone(env)).build();
+            state = SessionStateBuilder::new_from_existing(state)
+                .with_runtime_env(Arc::clone(env))
+                .build();
         }
         let context = SessionContext::new_with_state(state);
         self.0.data.install(&context).map_err(failed)?;

@@ -13,7 +13,9 @@ use datafusion::common::TableReference;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::{LogicalPlan, Statement as PlannedStatement};
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectNamePart, Statement as Sql, visit_relations, visit_relations_mut};
+use datafusion::sql::sqlparser::ast::{
+    Ident, ObjectNamePart, Statement as Sql, visit_relations, visit_relations_mut,
+};
 use futures::FutureExt;
 use std::collections::HashMap;
 use std::ops::ControlFlow;

@@ -70,9 +70,15 @@ pub(super) enum State {
 
 /// Where batches come from, and the turn of the user's that they take.
 pub(super) enum Source {
-    Coordinated(Submitted, Option<Arc<Turn>>),
+    Coordinated(
+        Submitted,
+        #[allow(dead_code, reason = "its end matters")] Option<Arc<Turn>>,
+    ),
     /// The lock is never waited for: it makes a session that has cursors something that threads may share.
-    Session(Mutex<SendableRecordBatchStream>, Option<Arc<Turn>>),
+    Session(
+        Mutex<SendableRecordBatchStream>,
+        #[allow(dead_code, reason = "its end matters")] Option<Arc<Turn>>,
+    ),
     /// What the session made itself.
     Made(Option<RecordBatch>),
 }

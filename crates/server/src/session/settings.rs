@@ -149,7 +149,9 @@ impl Settings {
         match (1..=most).contains(&wanted) {
             true => Ok(()),
             false => {
-                let what = format!("{wanted} ms is outside the valid range for parameter \"statement_timeout\" (1 .. {most})");
+                let what = format!(
+                    "{wanted} ms is outside the valid range for parameter \"statement_timeout\" (1 .. {most})"
+                );
                 Err(Refusal::new(code::INVALID_PARAMETER_VALUE, what).hint("The range is this user's."))
             }
         }

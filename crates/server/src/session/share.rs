@@ -4,9 +4,7 @@ use crate::users::UserLimits;
 use corun_datafusion::memory_limited;
 use datafusion::common::DataFusionError;
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::{
-    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
-};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use parking_lot::Mutex;
 use std::fmt;
@@ -30,14 +28,17 @@ impl UserShare {
     /// A file system without a place for temporary files.
     pub(super) fn new(user: &str, limits: &UserLimits, all: &RuntimeEnv) -> Result<Self> {
         let env = limits.memory_bytes.map(|bytes| {
-            let own = memory_limited(Some(bytes)).map_err(|error| DataFusionError::External(Box::new(error)))?;
+            let own =
+                memory_limited(Some(bytes)).map_err(|error| DataFusionError::External(Box::new(error)))?;
             let pool = UserPool {
                 user: user.to_owned(),
                 bytes,
                 own: Arc::clone(&own.memory_pool),
                 all: Arc::clone(&all.memory_pool),
             };
-            RuntimeEnvBuilder::from_runtime_env(all).with_memory_pool(Arc::new(pool)).build_arc()
+            RuntimeEnvBuilder::from_runtime_env(all)
+                .with_memory_pool(Arc::new(pool))
+                .build_arc()
         });
         Ok(UserShare {
             memory_bytes: limits.memory_bytes,
@@ -91,7 +92,13 @@ struct UserPool {
 
 impl fmt::Display for UserPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "memory of {}: {} of {} bytes", self.user, self.own.reserved(), self.bytes)
+        write!(
+            f,
+            "memory of {}: {} of {} bytes",
+            self.user,
+            self.own.reserved(),
+            self.bytes
+        )
     }
 }
 
@@ -121,12 +128,15 @@ impl MemoryPool for UserPool {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        self.own.try_grow(reservation, additional).map_err(|error| match error {
-            DataFusionError::ResourcesExhausted(what) => {
-                DataFusionError::ResourcesExhausted(format!("the memory of user \"{}\": {what}", self.user))
-            }
-            other => other,
-        })?;
+        self.own
+            .try_grow(reservation, additional)
+            .map_err(|error| match error {
+                DataFusionError::ResourcesExhausted(what) => DataFusionError::ResourcesExhausted(format!(
+                    "the memory of user \"{}\": {what}",
+                    self.user
+                )),
+                other => other,
+            })?;
         let all = self.all.try_grow(reservation, additional);
         all.inspect_err(|_| self.own.shrink(reservation, additional))
     }
@@ -165,7 +175,10 @@ mod tests {
         third.try_grow(500).unwrap();
         // Ann has room, all have not; nothing is left behind by who is refused.
         assert!(second.try_grow(150).is_err());
-        assert_eq!((ann.memory_pool.reserved(), all.memory_pool.reserved()), (400, 900));
+        assert_eq!(
+            (ann.memory_pool.reserved(), all.memory_pool.reserved()),
+            (400, 900)
+        );
         drop((first, second, third));
         assert_eq!((ann.memory_pool.reserved(), all.memory_pool.reserved()), (0, 0));
     }

@@ -195,6 +195,8 @@ impl SessionFacts for Shared {
 
     fn holders(&self, schema: &str, table: Option<&str>) -> Vec<String> {
         let engine = self.engine.upgrade();
-        engine.map(|engine| engine.rights.holders(schema, table)).unwrap_or_default()
+        engine
+            .map(|engine| engine.rights.holders(schema, table))
+            .unwrap_or_default()
     }
 }

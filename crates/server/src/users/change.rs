@@ -85,7 +85,9 @@ impl Change {
                     password: None,
                     ..options.clone()
                 };
-                name == user && options.password.as_ref().is_some_and(Option::is_some) && rest == RoleOptions::default()
+                name == user
+                    && options.password.as_ref().is_some_and(Option::is_some)
+                    && rest == RoleOptions::default()
             }
             _ => false,
         }
@@ -124,30 +126,58 @@ pub(super) fn applied(
                 return Err(DataError::new("42710", format!("role \"{name}\" already exists")));
             }
             if name.is_empty() || name == "public" || name == "none" || name.starts_with("pg_") {
-                return Err(DataError::new("42939", format!("role name \"{name}\" is reserved")));
+                return Err(DataError::new(
+                    "42939",
+                    format!("role name \"{name}\" is reserved"),
+                ));
             }
-            options.in_roles.iter().chain(&options.members).try_for_each(known)?;
-            let kind = if options.login == Some(true) { "user" } else { "role" };
+            options
+                .in_roles
+                .iter()
+                .chain(&options.members)
+                .try_for_each(known)?;
+            let kind = if options.login == Some(true) {
+                "user"
+            } else {
+                "role"
+            };
             sections(&mut document, kind)?.insert(name, Item::Table(Table::new()));
             set_options(section(&mut document, name)?, kind, options, random)?;
             for role in &options.in_roles {
-                change_list(section(&mut document, name)?, "roles", std::slice::from_ref(role), true)?;
+                change_list(
+                    section(&mut document, name)?,
+                    "roles",
+                    std::slice::from_ref(role),
+                    true,
+                )?;
             }
             for member in &options.members {
-                change_list(section(&mut document, member)?, "roles", std::slice::from_ref(name), true)?;
+                change_list(
+                    section(&mut document, member)?,
+                    "roles",
+                    std::slice::from_ref(name),
+                    true,
+                )?;
             }
         }
         Change::Alter(name, options) => {
             known(name)?;
             let is_user = grants.roles.get(name).is_some_and(|rights| rights.login);
             if is_user && options.login == Some(false) {
-                return Err(unsupported("a user cannot become a role without LOGIN").hint("PASSWORD NULL keeps it out"));
+                return Err(unsupported("a user cannot become a role without LOGIN")
+                    .hint("PASSWORD NULL keeps it out"));
             }
             if !is_user && options.login == Some(true) {
-                let moved = sections(&mut document, "role")?.remove(name).ok_or_else(|| no_role(name))?;
+                let moved = sections(&mut document, "role")?
+                    .remove(name)
+                    .ok_or_else(|| no_role(name))?;
                 sections(&mut document, "user")?.insert(name, moved);
             }
-            let kind = if is_user || options.login == Some(true) { "user" } else { "role" };
+            let kind = if is_user || options.login == Some(true) {
+                "user"
+            } else {
+                "role"
+            };
             set_options(section(&mut document, name)?, kind, options, random)?;
         }
         Change::Limit(name, key, limit) => {
@@ -177,7 +207,12 @@ pub(super) fn applied(
                     sections(&mut document, kind)?.remove(name);
                 }
                 for member in grants.roles.keys().filter(|member| !names.contains(member)) {
-                    change_list(section(&mut document, member)?, "roles", std::slice::from_ref(name), false)?;
+                    change_list(
+                        section(&mut document, member)?,
+                        "roles",
+                        std::slice::from_ref(name),
+                        false,
+                    )?;
                 }
             }
         }
@@ -189,7 +224,10 @@ pub(super) fn applied(
                     Right::Usage(schemas) => ("usage", schemas),
                     Right::Roles(roles) => {
                         roles.iter().try_for_each(known)?;
-                        if let Some(role) = roles.iter().find(|role| *is_grant && grants.is_member(role, name)) {
+                        if let Some(role) = roles
+                            .iter()
+                            .find(|role| *is_grant && grants.is_member(role, name))
+                        {
                             let what = format!("role \"{role}\" is a member of role \"{name}\"");
                             return Err(DataError::new("0LP01", what));
                         }
@@ -218,11 +256,15 @@ fn covered(grants: &Grants, name: &str, tables: &[String]) -> Result<(), DataErr
             continue;
         };
         let itself = super::Pattern::parse(text);
-        let wider = rights.read.iter().find(|own| Some(*own) != itself.as_ref() && own.has(schema, table));
+        let wider = rights
+            .read
+            .iter()
+            .find(|own| Some(*own) != itself.as_ref() && own.has(schema, table));
         if wider.is_some() {
             let what = format!("role \"{name}\" may read more than the table {text} at once, and keeps that");
-            return Err(unsupported(&what)
-                .hint(format!("REVOKE SELECT ON ALL TABLES IN SCHEMA {schema}, then GRANT what it shall keep.")));
+            return Err(unsupported(&what).hint(format!(
+                "REVOKE SELECT ON ALL TABLES IN SCHEMA {schema}, then GRANT what it shall keep."
+            )));
         }
     }
     Ok(())
@@ -233,7 +275,8 @@ fn sections<'d>(document: &'d mut DocumentMut, kind: &str) -> Result<&'d mut dyn
     let mut none = Table::new();
     none.set_implicit(true);
     let item = document.entry(kind).or_insert(Item::Table(none));
-    item.as_table_like_mut().ok_or_else(|| DataError::config(format!("{kind} is not a section")))
+    item.as_table_like_mut()
+        .ok_or_else(|| DataError::config(format!("{kind} is not a section")))
 }
 
 fn section<'d>(document: &'d mut DocumentMut, name: &str) -> Result<&'d mut dyn TableLike, DataError> {
@@ -243,7 +286,8 @@ fn section<'d>(document: &'d mut DocumentMut, name: &str) -> Result<&'d mut dyn 
     };
     let kind = if has("user") { "user" } else { "role" };
     let item = sections(document, kind)?.get_mut(name);
-    item.and_then(Item::as_table_like_mut).ok_or_else(|| no_role(name))
+    item.and_then(Item::as_table_like_mut)
+        .ok_or_else(|| no_role(name))
 }
 
 /// Puts a value in the place of another, whose comment stays.
@@ -254,7 +298,12 @@ fn set(section: &mut dyn TableLike, key: &str, to: Item) {
     }
 }
 
-fn change_list(section: &mut dyn TableLike, key: &str, values: &[String], add: bool) -> Result<(), DataError> {
+fn change_list(
+    section: &mut dyn TableLike,
+    key: &str,
+    values: &[String],
+    add: bool,
+) -> Result<(), DataError> {
     if section.get(key).is_none() {
         if !add {
             return Ok(());
@@ -285,15 +334,19 @@ fn set_options(
         || options.valid_until.is_some()
         || options.superuser == Some(true);
     if kind == "role" && of_users {
-        return Err(unsupported("passwords, limits and SUPERUSER are for users that log in")
-            .hint("Use CREATE USER, or LOGIN; GRANT makes a user a member of a role."));
+        return Err(
+            unsupported("passwords, limits and SUPERUSER are for users that log in")
+                .hint("Use CREATE USER, or LOGIN; GRANT makes a user a member of a role."),
+        );
     }
     match &options.password {
         Some(Some(Password(text))) if text.is_empty() => {
             return Err(DataError::new("22023", "the password is empty"));
         }
         // One that is a verifier already is taken as it is, as PostgreSQL does.
-        Some(Some(Password(text))) if text.starts_with("SCRAM-SHA-256$") => set(section, "secret", value(text.as_str())),
+        Some(Some(Password(text))) if text.starts_with("SCRAM-SHA-256$") => {
+            set(section, "secret", value(text.as_str()))
+        }
         Some(Some(Password(text))) => set(section, "secret", value(verifier_of(text.as_bytes(), random)?)),
         Some(None) => drop(section.remove("secret")),
         None => {}
@@ -341,14 +394,22 @@ mod tests {
 
     #[test]
     fn what_stands_in_the_file_stays() {
-        let of = Change::Grant(Right::Read(names(&["public.t"])), names(&["ann", "analyst"]), true);
+        let of = Change::Grant(
+            Right::Read(names(&["public.t"])),
+            names(&["ann", "analyst"]),
+            true,
+        );
         let text = change(FILE, &of).expect("granted");
         let kept = "# who there is\n[user.root]\nsuperuser = true # all of it\n\n[user.ann]\nroles = [\"analyst\"]\n";
         assert!(text.starts_with(kept), "{text}");
         assert_eq!(change(&text, &of).expect("again"), text);
         let (_, grants) = parse(&text).expect("right");
         assert!(grants.may_read("ann", "public", "t"));
-        let of = Change::Grant(Right::Read(names(&["public.t"])), names(&["ann", "analyst"]), false);
+        let of = Change::Grant(
+            Right::Read(names(&["public.t"])),
+            names(&["ann", "analyst"]),
+            false,
+        );
         let (_, grants) = parse(&change(&text, &of).expect("revoked")).expect("right");
         assert!(!grants.may_read("ann", "public", "t") && grants.may_read("ann", "sales", "x"));
     }
@@ -365,10 +426,17 @@ mod tests {
         let text = change(FILE, &Change::Create("o'neil \"x\"".to_owned(), options)).expect("created");
         assert!(!text.contains("pw\""), "{text}");
         let (users, grants) = parse(&text).expect("right");
-        assert!(users.iter().any(|user| user.name == "o'neil \"x\"" && user.secret.starts_with("SCRAM-SHA-256$")));
+        assert!(
+            users
+                .iter()
+                .any(|user| user.name == "o'neil \"x\"" && user.secret.starts_with("SCRAM-SHA-256$"))
+        );
         assert!(grants.may_read("o'neil \"x\"", "sales", "x"));
         assert_eq!(grants.limits("o'neil \"x\"").connections, Some(2));
-        let text = change(&text, &Change::Limit("ann".to_owned(), "weight".to_owned(), Some("7".to_owned())));
+        let text = change(
+            &text,
+            &Change::Limit("ann".to_owned(), "weight".to_owned(), Some("7".to_owned())),
+        );
         let (_, grants) = parse(&text.expect("set")).expect("right");
         assert_eq!(grants.limits("ann").weight.get(), 7);
         let text = change(FILE, &Change::Drop(names(&["analyst", "nobody"]), true)).expect("dropped");
@@ -397,7 +465,10 @@ mod tests {
             (grant(Right::Read(names(&["a.b"])), "bob", true), "42704"),
             (grant(Right::Roles(names(&["bob"])), "ann", true), "42704"),
             (grant(Right::Roles(names(&["ann"])), "analyst", true), "0LP01"),
-            (grant(Right::Read(names(&["sales.q1"])), "analyst", false), "0A000"),
+            (
+                grant(Right::Read(names(&["sales.q1"])), "analyst", false),
+                "0A000",
+            ),
         ] {
             assert_eq!(change(FILE, &of).expect_err("refused").code, code, "{of:?}");
         }

@@ -81,7 +81,9 @@ pub(super) fn parse(text: &str) -> Result<(Vec<UserEntry>, Grants), DataError> {
         for (name, value) in sections {
             let (secret, rights) = role(&format!("{kind}.{name}"), value, is_user)?;
             if grants.roles.insert(name.clone(), rights).is_some() {
-                return Err(DataError::config(format!("there are a user and a role \"{name}\"")));
+                return Err(DataError::config(format!(
+                    "there are a user and a role \"{name}\""
+                )));
             }
             if is_user {
                 entries.push(UserEntry { name, secret });
@@ -270,13 +272,21 @@ pub(super) fn change(
     let text = edit(&before)?;
     let (users, grants) = parse(&text)?;
     if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(DataError::config(format!("{} would have more than {FILE_BYTES_MAX} bytes", path.display())));
+        return Err(DataError::config(format!(
+            "{} would have more than {FILE_BYTES_MAX} bytes",
+            path.display()
+        )));
     }
     if current()? != before {
-        return Err(DataError::new("55000", format!("{} was changed by somebody else", path.display()))
-            .hint("try again"));
+        return Err(DataError::new(
+            "55000",
+            format!("{} was changed by somebody else", path.display()),
+        )
+        .hint("try again"));
     }
-    replace(path, &text).and_then(|()| folder.sync_all()).map_err(failed)?;
+    replace(path, &text)
+        .and_then(|()| folder.sync_all())
+        .map_err(failed)?;
     Ok((users, grants))
 }
 

@@ -76,7 +76,12 @@ impl Grants {
     /// A role and all that it is in.
     fn with_all(&self, name: &str) -> BTreeMap<&str, &RoleRights> {
         let mut all = BTreeMap::new();
-        let mut open: Vec<&str> = self.roles.get_key_value(name).map(|(name, _)| name.as_str()).into_iter().collect();
+        let mut open: Vec<&str> = self
+            .roles
+            .get_key_value(name)
+            .map(|(name, _)| name.as_str())
+            .into_iter()
+            .collect();
         while let Some(name) = open.pop() {
             if let Some(rights) = self.roles.get(name)
                 && all.insert(name, rights).is_none()
@@ -98,7 +103,8 @@ impl Grants {
             return true;
         }
         let all = self.with_all(user);
-        all.values().any(|rights| rights.read.iter().any(|pattern| pattern.has(schema, table)))
+        all.values()
+            .any(|rights| rights.read.iter().any(|pattern| pattern.has(schema, table)))
     }
 
     /// Whether a user may name what is in a schema.
@@ -107,21 +113,28 @@ impl Grants {
             return true;
         }
         let may = |rights: &RoleRights| {
-            rights.usage.iter().any(|own| own == schema) || rights.read.iter().any(|pattern| pattern.is_in(schema))
+            rights.usage.iter().any(|own| own == schema)
+                || rights.read.iter().any(|pattern| pattern.is_in(schema))
         };
         self.with_all(user).values().any(|rights| may(rights))
     }
 
     /// Roles that have this right themselves: to read a table, or to use a schema where `table` is `None`.
-    pub(super) fn holders<'g>(&'g self, schema: &'g str, table: Option<&'g str>) -> impl Iterator<Item = &'g str> {
+    pub(super) fn holders<'g>(
+        &'g self,
+        schema: &'g str,
+        table: Option<&'g str>,
+    ) -> impl Iterator<Item = &'g str> {
         let holds = move |rights: &RoleRights| match table {
             Some(table) => rights.read.iter().any(|pattern| pattern.has(schema, table)),
             None => {
-                rights.usage.iter().any(|own| own == schema) || rights.read.iter().any(|pattern| pattern.is_in(schema))
+                rights.usage.iter().any(|own| own == schema)
+                    || rights.read.iter().any(|pattern| pattern.is_in(schema))
             }
         };
         let all = self.roles.iter();
-        all.filter(move |(_, rights)| holds(rights)).map(|(name, _)| name.as_str())
+        all.filter(move |(_, rights)| holds(rights))
+            .map(|(name, _)| name.as_str())
     }
 
     /// Whether a user may do everything.
@@ -140,7 +153,10 @@ impl Grants {
 
     /// What a user may take.
     pub fn limits(&self, user: &str) -> UserLimits {
-        self.roles.get(user).map(|rights| rights.limits).unwrap_or_default()
+        self.roles
+            .get(user)
+            .map(|rights| rights.limits)
+            .unwrap_or_default()
     }
 
     /// A role that is in itself over others, if there is one.
@@ -148,9 +164,14 @@ impl Grants {
         let above = |name: &str| {
             let rights = self.roles.get(name);
             let direct = rights.into_iter().flat_map(|rights| &rights.roles);
-            direct.flat_map(|role| self.with_all(role).into_keys()).collect::<BTreeSet<_>>()
+            direct
+                .flat_map(|role| self.with_all(role).into_keys())
+                .collect::<BTreeSet<_>>()
         };
-        self.roles.keys().map(String::as_str).find(|name| above(name).contains(name))
+        self.roles
+            .keys()
+            .map(String::as_str)
+            .find(|name| above(name).contains(name))
     }
 }
 
@@ -179,7 +200,12 @@ mod tests {
             superuser: true,
             ..RoleRights::default()
         };
-        let roles = [("ann", ann), ("root", root), ("analyst", analyst), ("reader", reader)];
+        let roles = [
+            ("ann", ann),
+            ("root", root),
+            ("analyst", analyst),
+            ("reader", reader),
+        ];
         Grants {
             everything: false,
             roles: roles.map(|(name, rights)| (name.to_owned(), rights)).into(),
@@ -209,7 +235,11 @@ mod tests {
         assert_eq!(grants.files("ann"), (true, false));
         assert_eq!(grants.files("root"), (true, true));
         assert_eq!(grants.files("bob"), (false, false));
-        assert!(grants.may_use("ann", "plans") && grants.may_use("ann", "sales") && !grants.may_use("ann", "public"));
+        assert!(
+            grants.may_use("ann", "plans")
+                && grants.may_use("ann", "sales")
+                && !grants.may_use("ann", "public")
+        );
         assert!(grants.is_member("ann", "reader") && !grants.is_member("reader", "ann"));
         let holders: Vec<&str> = grants.holders("sales", Some("orders")).collect();
         assert_eq!(holders, ["reader"]);

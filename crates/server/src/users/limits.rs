@@ -22,13 +22,7 @@ const SIZES: [(&str, u32); 9] = [
     ("GiB", 30),
 ];
 /// Units of time in milliseconds; PostgreSQL's.
-const TIMES: [(&str, u64); 5] = [
-    ("", 1),
-    ("ms", 1),
-    ("s", 1000),
-    ("min", 60_000),
-    ("h", 3_600_000),
-];
+const TIMES: [(&str, u64); 5] = [("", 1), ("ms", 1), ("s", 1000), ("min", 60_000), ("h", 3_600_000)];
 
 /// What one user may take; `None`: as much as there is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,14 +50,19 @@ impl UserLimits {
             DataError::new("22023", what).hint(of.to_owned())
         };
         let whole = |text: &str| text.parse::<usize>().ok().filter(|number| *number > 0);
-        let count = || value.map(|text| whole(text).ok_or_else(|| wrong("give a whole number above 0"))).transpose();
+        let count = || {
+            value
+                .map(|text| whole(text).ok_or_else(|| wrong("give a whole number above 0")))
+                .transpose()
+        };
         match key {
             "memory" => {
                 let bytes = value.map(|text| size(text).ok_or_else(|| wrong("give a size, such as 512MB")));
                 self.memory_bytes = bytes.transpose()?;
             }
             "statement_timeout" => {
-                let time = value.map(|text| time(text).ok_or_else(|| wrong("give a time above 0, such as 30s")));
+                let time =
+                    value.map(|text| time(text).ok_or_else(|| wrong("give a time above 0, such as 30s")));
                 self.statement_timeout = time.transpose()?;
             }
             "connections" => self.connections = count()?,
@@ -87,7 +86,9 @@ impl UserLimits {
     /// Those that are set, as `pg_roles` shows them.
     pub(super) fn shown(&self) -> Vec<String> {
         let memory = self.memory_bytes.map(|bytes| format!("memory={bytes}B"));
-        let time = self.statement_timeout.map(|time| format!("statement_timeout={}ms", time.as_millis()));
+        let time = self
+            .statement_timeout
+            .map(|time| format!("statement_timeout={}ms", time.as_millis()));
         let queries = self.queries.map(|queries| format!("queries={queries}"));
         let weight = (self.weight != Weight::default()).then(|| format!("weight={}", self.weight.get()));
         [memory, time, queries, weight].into_iter().flatten().collect()
@@ -96,7 +97,9 @@ impl UserLimits {
 
 fn split(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(end)?;
     Some((number.parse().ok()?, unit.trim()))
 }
@@ -114,7 +117,8 @@ fn time(text: &str) -> Option<Duration> {
     let (number, unit) = split(text)?;
     let (_, factor) = TIMES.iter().find(|(name, _)| *name == unit)?;
     let milliseconds = number * *factor as f64;
-    (milliseconds >= 1.0 && milliseconds <= f64::from(i32::MAX)).then(|| Duration::from_millis(milliseconds as u64))
+    (milliseconds >= 1.0 && milliseconds <= f64::from(i32::MAX))
+        .then(|| Duration::from_millis(milliseconds as u64))
 }
 
 #[cfg(test)]
@@ -148,7 +152,11 @@ mod tests {
             ("weight", "101", "22023"),
             ("wait", "1", "42704"),
         ] {
-            assert_eq!(limits.set(key, Some(value)).expect_err(key).code, code, "{key} {value}");
+            assert_eq!(
+                limits.set(key, Some(value)).expect_err(key).code,
+                code,
+                "{key} {value}"
+            );
         }
     }
 }

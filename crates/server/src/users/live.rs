@@ -75,13 +75,18 @@ impl Rights for LiveUsers {
 
     fn change(&self, by: &str, change: &Change) -> Result<(), DataError> {
         let Some(path) = &self.path else {
-            return Err(DataError::new("0A000", "this server has no file of users that roles could be written to")
-                .hint("Start it with --users FILE.toml; `corun-sql user add` makes one."));
+            return Err(DataError::new(
+                "0A000",
+                "this server has no file of users that roles could be written to",
+            )
+            .hint("Start it with --users FILE.toml; `corun-sql user add` makes one."));
         };
         let _one = self.changing.lock();
         if !self.is_superuser(by) && !change.is_own_password(by) {
-            return Err(DataError::denied("permission denied to change users and their rights")
-                .hint("Only users that are superusers may."));
+            return Err(
+                DataError::denied("permission denied to change users and their rights")
+                    .hint("Only users that are superusers may."),
+            );
         }
         let random = SystemRandom::new();
         let changed = file::change(path, |text| {

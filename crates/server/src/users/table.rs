@@ -156,7 +156,10 @@ impl Rights for UserTable {
     }
 
     fn roles(&self) -> Vec<RoleFact> {
-        let names: BTreeSet<&str> = self.names().chain(self.grants.roles.keys().map(String::as_str)).collect();
+        let names: BTreeSet<&str> = self
+            .names()
+            .chain(self.grants.roles.keys().map(String::as_str))
+            .collect();
         let fact = |(oid, name): (i32, &str)| {
             let rights = self.grants.roles.get(name);
             let limits = self.grants.limits(name);
@@ -165,7 +168,9 @@ impl Rights for UserTable {
                 name: name.to_owned(),
                 superuser: self.grants.is_superuser(name),
                 login: rights.is_none_or(|rights| rights.login),
-                connections_max: limits.connections.map_or(-1, |most| i32::try_from(most).unwrap_or(i32::MAX)),
+                connections_max: limits
+                    .connections
+                    .map_or(-1, |most| i32::try_from(most).unwrap_or(i32::MAX)),
                 valid_until: rights.and_then(|rights| rights.valid_until),
                 roles: rights.map(|rights| rights.roles.clone()).unwrap_or_default(),
                 limits: limits.shown(),

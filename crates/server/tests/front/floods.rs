@@ -29,7 +29,10 @@ fn bind(portal: &str, statement: &str) -> Vec<u8> {
 }
 
 fn execute(portal: &str, rows_max: i32) -> Vec<u8> {
-    framed(b'E', &[portal.as_bytes(), b"\0", &rows_max.to_be_bytes()].concat())
+    framed(
+        b'E',
+        &[portal.as_bytes(), b"\0", &rows_max.to_be_bytes()].concat(),
+    )
 }
 
 const SYNC: [u8; 5] = [b'S', 0, 0, 0, 4];
@@ -54,7 +57,14 @@ fn every_kind_of_message_malformed_and_too_long() {
             assert!(says(&raw.rest(), "08P01"), "{} {length}", char::from(tag));
         }
         // With bodies that it cannot have: an error or nothing, and the connection serves or ends.
-        for body in [&b"\xff\xfe\xfd"[..], b"", b"\0", b"no end", &[0xff; 70_000], &[0; 300]] {
+        for body in [
+            &b"\xff\xfe\xfd"[..],
+            b"",
+            b"\0",
+            b"no end",
+            &[0xff; 70_000],
+            &[0; 300],
+        ] {
             let mut raw = Raw::log_in(&server, "ann");
             raw.send(&framed(tag, body));
             raw.send(&SYNC);
@@ -62,7 +72,9 @@ fn every_kind_of_message_malformed_and_too_long() {
             raw.rest();
         }
     }
-    wait("all have left", || server.seen.sessions.load(Ordering::SeqCst) == 0);
+    wait("all have left", || {
+        server.seen.sessions.load(Ordering::SeqCst) == 0
+    });
     is_well(&server);
 }
 
@@ -71,7 +83,15 @@ fn a_row_limit_of_all_that_there_can_be() {
     let server = Server::open(FrontConfig::default());
     let mut raw = Raw::log_in(&server, "ann");
     for limit in [i32::MAX, 0, -1, i32::MIN] {
-        raw.send(&[parse("", "rows 3"), bind("", ""), execute("", limit), SYNC.to_vec()].concat());
+        raw.send(
+            &[
+                parse("", "rows 3"),
+                bind("", ""),
+                execute("", limit),
+                SYNC.to_vec(),
+            ]
+            .concat(),
+        );
         assert_eq!(raw.until(backend::READY), "12DDDCZ", "{limit}");
     }
 }
@@ -83,7 +103,8 @@ fn thousands_of_statements_and_portals() {
     let most = FrontConfig::default().client;
     let mut refused = 0;
     for first in (0..most.statements_max + 500).step_by(500) {
-        let some = (first..first + 500).map(|number| [parse(&format!("s{number}"), "select 1"), SYNC.to_vec()].concat());
+        let some = (first..first + 500)
+            .map(|number| [parse(&format!("s{number}"), "select 1"), SYNC.to_vec()].concat());
         raw.send(&some.collect::<Vec<_>>().concat());
         for _ in 0..500 {
             loop {
@@ -128,7 +149,10 @@ fn all_parameters_that_there_can_be() {
             body.extend([0, 0]);
             raw.send(&[parse("", sql), framed(b'B', &body), execute("", 0), SYNC.to_vec()].concat());
             let told = raw.until(backend::READY);
-            assert!(told.starts_with("1E") && told.ends_with('Z'), "{count} {there} {sql}: {told}");
+            assert!(
+                told.starts_with("1E") && told.ends_with('Z'),
+                "{count} {there} {sql}: {told}"
+            );
         }
     }
     raw.query("select 1");
@@ -198,7 +222,11 @@ fn requests_to_cancel_with_wrong_keys() {
         send(pid.wrapping_add(number + 1), &key[4..]);
         send(pid, &key[4..][..(number % 4) as usize]);
     }
-    assert_eq!(server.seen.running.load(Ordering::SeqCst), 1, "none of them was its own");
+    assert_eq!(
+        server.seen.running.load(Ordering::SeqCst),
+        1,
+        "none of them was its own"
+    );
     send(pid, &key[4..]);
     assert_eq!(raw.until(backend::READY), "EZ");
 }

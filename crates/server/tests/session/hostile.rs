@@ -1,10 +1,13 @@
 //! Statements that are too deep, too long or would make too much: each is refused, and the session goes on.
 
-use super::harness::{Server, coordinator};
+use super::harness::{Collected, Server, coordinator, shown};
 use corun_server::session::ClientSession;
 
 fn goes_on(server: &Server, session: &mut ClientSession) {
-    assert_eq!(server.rows(session, "SELECT n FROM t WHERE n = 3"), ["3", "=SELECT 1"]);
+    assert_eq!(
+        server.rows(session, "SELECT n FROM t WHERE n = 3"),
+        ["3", "=SELECT 1"]
+    );
 }
 
 fn many(of: &str, count: usize) -> String {
@@ -15,26 +18,57 @@ fn many(of: &str, count: usize) -> String {
 fn nesting_without_end() {
     let server = Server::new();
     let mut session = server.session();
-    let million = 1 << 20;
+    // With a parenthesis to each of these, and no more than there may be words.
+    let million = 400_000;
     for (sql, code) in [
         (format!("SELECT {}1", many("(", million)), "42601"),
-        (format!("SELECT {}1{}", many("(", million / 2), many(")", million / 2)), "42601"),
+        (
+            format!("SELECT {}1{}", many("(", million / 2), many(")", million / 2)),
+            "42601",
+        ),
         (many("(", million), "42601"),
-        (format!("SELECT {}1{}", many("(SELECT ", 100_000), many(")", 100_000)), "42601"),
-        (format!("SELECT {}1{}", many("abs(", 100_000), many(")", 100_000)), "42601"),
-        (format!("SELECT {}1{}", many("[", 200_000), many("]", 200_000)), "54001"),
+        (
+            format!("SELECT {}1{}", many("(SELECT ", 100_000), many(")", 100_000)),
+            "42601",
+        ),
+        (
+            format!("SELECT {}1{}", many("abs(", 100_000), many(")", 100_000)),
+            "42601",
+        ),
+        (
+            format!("SELECT {}1{}", many("[", 200_000), many("]", 200_000)),
+            "54001",
+        ),
         (format!("SELECT {}1", many("NOT ", 200_000)), "54001"),
         (format!("SELECT {}1", many("- ", 400_000)), "54001"),
         (format!("SELECT {}1", many("1 + ", 200_000)), "54001"),
         (format!("SELECT 1{}", many("::int", 200_000)), "54001"),
-        (format!("SELECT 1 {}", many("UNION ALL SELECT 1 ", 100_000)), "54001"),
-        (format!("SELECT n FROM t WHERE {}true", many("n = 1 OR ", 50_000)), "54001"),
-        (format!("SELECT count(*) FROM t {}", many("NATURAL JOIN t ", 100_000)), "54001"),
-        (format!("SELECT count(*) FROM t {}", many(", t", 100_000)), "54001"),
-        (format!("SELECT CASE {} END", many("WHEN n = 1 THEN CASE ", 100_000)), "42601"),
+        (
+            format!("SELECT 1 {}", many("UNION ALL SELECT 1 ", 100_000)),
+            "54001",
+        ),
+        (
+            format!("SELECT n FROM t WHERE {}true", many("n = 1 OR ", 50_000)),
+            "54001",
+        ),
+        (
+            format!("SELECT count(*) FROM t {}", many("NATURAL JOIN t ", 100_000)),
+            "54001",
+        ),
+        (
+            format!("SELECT count(*) FROM t {}", many(", t", 100_000)),
+            "54001",
+        ),
+        (
+            format!("SELECT CASE {} END", many("WHEN n = 1 THEN CASE ", 100_000)),
+            "42601",
+        ),
         (many("EXPLAIN ", 400_000), "42601"),
         (many("SELECT 1;", 100_001), "54000"),
-        (format!("SELECT n FROM t WHERE n IN ({}1)", many("1234567, ", 1_200_000)), "54000"),
+        (
+            format!("SELECT n FROM t WHERE n IN ({}1)", many("1234567, ", 1_200_000)),
+            "54000",
+        ),
     ] {
         let refusal = server.refused(&mut session, &sql);
         let begins: String = sql.chars().take(40).collect();
@@ -49,20 +83,49 @@ fn nesting_without_end() {
 fn the_deepest_that_is_let_in() {
     for with_coordinator in [true, false] {
         let server = Server::with(|config| config.coordinator = with_coordinator.then(coordinator));
-        let mut session = server.session();
         for (sql, last) in [
             (format!("SELECT sum({}n) FROM t", many("n + ", 4_900)), "220545"),
-            (format!("SELECT count(*) FROM t WHERE {}n = 3", many("n = 77 OR ", 2_400)), "1"),
-            (format!("SELECT count(*) FROM t WHERE {}n = 3", many("n <> 77 AND ", 2_400)), "1"),
-            (format!("SELECT length({}word) FROM t WHERE n = 1", many("word || ", 2_400)), "12005"),
-            (format!("SELECT n{} FROM t WHERE n = 1", many("::bigint::int", 2_400)), "1"),
-            (format!("SELECT count(*) FROM t WHERE n IN ({}3)", many("123456, ", 100_000)), "1"),
+            (
+                format!("SELECT count(*) FROM t WHERE {}n = 3", many("n = 77 OR ", 2_400)),
+                "1",
+            ),
+            (
+                format!(
+                    "SELECT count(*) FROM t WHERE {}n = 3",
+                    many("n <> 77 AND ", 2_400)
+                ),
+                "1",
+            ),
+            (
+                format!(
+                    "SELECT length({}word) FROM t WHERE n = 1",
+                    many("word || ", 2_400)
+                ),
+                "12005",
+            ),
+            (
+                format!("SELECT n{} FROM t WHERE n = 1", many("::bigint::int", 2_400)),
+                "1",
+            ),
+            (
+                format!(
+                    "SELECT count(*) FROM t WHERE n IN ({}3)",
+                    many("123456, ", 100_000)
+                ),
+                "1",
+            ),
         ] {
-            let rows = server.rows(&mut session, &sql);
             let begins: String = sql.chars().take(40).collect();
+            // On a thread of the engine's: this one has a stack of its own.
+            let mut session = server.session();
+            let run = server.engine.runtime().spawn(async move {
+                let mut sink = Collected::default();
+                session.simple(&sql, &mut sink).await.map(|()| shown(&sink.0))
+            });
+            let rows = server.block_on(run).unwrap().unwrap();
             assert_eq!(rows.first().map(String::as_str), Some(last), "{begins}");
         }
-        goes_on(&server, &mut session);
+        goes_on(&server, &mut server.session());
     }
 }
 
@@ -101,7 +164,10 @@ fn values_without_end() {
         ("SELECT lpad('7', 3, '0')", "007"),
         ("SELECT cardinality(range(1, 1001))", "1000"),
         ("SELECT range(1, 10, 3)", "{1,4,7}"),
-        ("SELECT cardinality(generate_series(DATE '2020-01-01', DATE '2020-12-31', INTERVAL '1' DAY))", "366"),
+        (
+            "SELECT cardinality(generate_series(DATE '2020-01-01', DATE '2020-12-31', INTERVAL '1' DAY))",
+            "366",
+        ),
         ("SELECT array_repeat(n, 2) FROM t WHERE n = 1", "{1,1}"),
         ("SELECT replace('a-b-c', '-', '+')", "a+b+c"),
         ("SELECT regexp_replace('a1b2', '[0-9]', 'x', 'g')", "axbx"),
@@ -121,15 +187,24 @@ fn settings_have_bounds() {
         ("SET datafusion.execution.batch_size = '1000000000000'", "22023"),
         ("SET datafusion.execution.target_partitions = 1000000", "22023"),
         ("SET datafusion.sql_parser.recursion_limit = 1000000000", "22023"),
-        ("SET datafusion.execution.max_spill_file_size_bytes = 1000000", "55P02"),
-        ("SET datafusion.execution.sort_spill_reservation_bytes = 999999999999", "22023"),
+        (
+            "SET datafusion.execution.max_spill_file_size_bytes = 1000000",
+            "55P02",
+        ),
+        (
+            "SET datafusion.execution.sort_spill_reservation_bytes = 999999999999",
+            "22023",
+        ),
         ("SET datafusion.runtime.memory_limit = '100G'", "42501"),
         ("SET datafusion.runtime.temp_directory = '/tmp'", "42501"),
         ("SET corun.join_memory_bytes = 18446744073709551615", "22023"),
     ] {
         assert_eq!(server.refused(&mut session, sql).code, code, "{sql}");
     }
-    server.rows(&mut session, "SET datafusion.execution.batch_size = 1024; SET corun.join = 'off'");
+    server.rows(
+        &mut session,
+        "SET datafusion.execution.batch_size = 1024; SET corun.join = 'off'",
+    );
     goes_on(&server, &mut session);
 }
 
@@ -208,7 +283,10 @@ fn files_outside_by_every_statement() {
             let answer = server.run(&mut session, &sql);
             let shown = format!("{answer:?}");
             assert!(answer.is_err(), "{sql}: {shown}");
-            assert!(!shown.contains("classified") && !shown.contains("root:"), "{sql}: {shown}");
+            assert!(
+                !shown.contains("classified") && !shown.contains("root:"),
+                "{sql}: {shown}"
+            );
             let _ = server.run(&mut session, "ROLLBACK; DEALLOCATE ALL");
         }
     }

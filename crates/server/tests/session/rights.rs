@@ -23,7 +23,10 @@ fn rights_are_in_force_at_once() {
         assert_eq!(server.rows(&mut root, sql), [tag], "{sql}");
     }
     // A session that was there before, too.
-    assert_eq!(server.rows(&mut eve, "SELECT count(*) FROM t, sales.q1"), ["20", "=SELECT 1"]);
+    assert_eq!(
+        server.rows(&mut eve, "SELECT count(*) FROM t, sales.q1"),
+        ["20", "=SELECT 1"]
+    );
     denied(&mut eve, "SELECT * FROM sales.q2");
     server.rows(&mut root, "GRANT SELECT ON ALL TABLES IN SCHEMA sales TO eve");
     server.rows(&mut eve, "SELECT * FROM sales.q2");
@@ -33,7 +36,10 @@ fn rights_are_in_force_at_once() {
     denied(&mut eve, "SELECT n FROM t");
     // What the file says is what another server would read.
     let text = std::fs::read_to_string(&users.path).unwrap();
-    assert!(text.starts_with("# the only one so far\n") && text.contains("\"sales.q1\""), "{text}");
+    assert!(
+        text.starts_with("# the only one so far\n") && text.contains("\"sales.q1\""),
+        "{text}"
+    );
     let mode = std::fs::metadata(&users.path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     corun_server::users::UserTable::load(&users.path).unwrap();
@@ -57,13 +63,24 @@ fn system_tables_say_what_is_so() {
         one("SELECT rolcanlogin, rolsuper, rolconnlimit, rolvaliduntil FROM pg_roles WHERE rolname = 'ann'"),
         "t|f|3|2037-01-01 00:00:00+00"
     );
-    assert_eq!(one("SELECT rolcanlogin FROM pg_roles WHERE rolname = 'analyst'"), "f");
-    assert_eq!(one("SELECT rolconfig FROM pg_roles WHERE rolname = 'ann'"), "{memory=67108864B}");
     assert_eq!(
-        one("SELECT r.rolname, m.rolname FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid JOIN pg_roles m ON m.oid = a.member"),
+        one("SELECT rolcanlogin FROM pg_roles WHERE rolname = 'analyst'"),
+        "f"
+    );
+    assert_eq!(
+        one("SELECT rolconfig FROM pg_roles WHERE rolname = 'ann'"),
+        "{memory=67108864B}"
+    );
+    assert_eq!(
+        one(
+            "SELECT r.rolname, m.rolname FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid JOIN pg_roles m ON m.oid = a.member"
+        ),
         "analyst|ann"
     );
-    assert_eq!(one("SELECT relacl FROM pg_class WHERE relname = 'q1'"), "{analyst=r/postgres}");
+    assert_eq!(
+        one("SELECT relacl FROM pg_class WHERE relname = 'q1'"),
+        "{analyst=r/postgres}"
+    );
     for (sql, says) in [
         ("has_table_privilege('ann', 'sales.q1', 'SELECT')", "t"),
         ("has_table_privilege('ann', 'sales.q2', 'SELECT')", "f"),
@@ -85,12 +102,18 @@ fn passwords_are_shown_to_nobody() {
     let (mut root, mut eve) = (users.session("root"), users.session("eve"));
     server.rows(&mut root, "ALTER ROLE eve PASSWORD 'a long secret'");
     let text = std::fs::read_to_string(&users.path).unwrap();
-    assert!(text.contains("SCRAM-SHA-256$4096:") && !text.contains("secret\""), "{text}");
+    assert!(
+        text.contains("SCRAM-SHA-256$4096:") && !text.contains("secret\""),
+        "{text}"
+    );
     let asked = "SELECT query FROM pg_stat_activity WHERE usename = 'root' AND query NOT LIKE 'SELECT%'";
     let shown = server.rows(&mut users.session("root"), asked);
     assert_eq!(shown.first().map(String::as_str), Some("ALTER ROLE eve ..."));
     let shown = server.rows(&mut eve, asked);
-    assert_eq!(shown.first().map(String::as_str), Some("<insufficient privilege>"));
+    assert_eq!(
+        shown.first().map(String::as_str),
+        Some("<insufficient privilege>")
+    );
     // Of its own everyone may have another.
     server.rows(&mut eve, "ALTER USER eve WITH ENCRYPTED PASSWORD 'another'");
     assert_ne!(std::fs::read_to_string(&users.path).unwrap(), text);
@@ -147,12 +170,25 @@ fn what_cannot_be_is_refused() {
         assert_eq!(refusal.code, code, "{sql}: {refusal:?}");
         server.rows(&mut root, "ROLLBACK");
     }
-    assert_eq!(std::fs::read_to_string(&users.path).unwrap(), FILE, "nothing was written");
-    server.rows(&mut root, "CREATE USER u NOSUPERUSER NOCREATEDB INHERIT LOGIN; DROP USER IF EXISTS u, nobody");
+    assert_eq!(
+        std::fs::read_to_string(&users.path).unwrap(),
+        FILE,
+        "nothing was written"
+    );
+    server.rows(
+        &mut root,
+        "CREATE USER u NOSUPERUSER NOCREATEDB INHERIT LOGIN; DROP USER IF EXISTS u, nobody",
+    );
     // Without a file there is nowhere to write to.
     let server = Server::new();
     let refusal = server.refused(&mut server.session(), "CREATE ROLE r");
-    assert_eq!((refusal.code, refusal.hint.is_some_and(|hint| hint.contains("--users"))), ("0A000", true));
+    assert_eq!(
+        (
+            refusal.code,
+            refusal.hint.is_some_and(|hint| hint.contains("--users"))
+        ),
+        ("0A000", true)
+    );
 }
 
 /// What somebody has written into the file meanwhile stays, and is in force with the next change.

@@ -67,7 +67,11 @@ fn they_end_when_their_time_is_over_or_their_client_has_gone() {
         server.block_on(async {
             let mut sink = Collected::default();
             let run = session.simple(sql, &mut sink);
-            assert!(tokio::time::timeout(Duration::from_millis(300), run).await.is_err());
+            assert!(
+                tokio::time::timeout(Duration::from_millis(300), run)
+                    .await
+                    .is_err()
+            );
         });
         drop(session);
         assert_eq!(queue_empties(&server), ["=SHOW"], "{sql}");
@@ -90,7 +94,8 @@ fn without_a_coordinator_their_threads_serve_others() {
         for _ in 0..8 {
             let mut sink = Collected::default();
             let counted = session.simple("SELECT count(*) FROM t a, t b", &mut sink);
-            let counted = server.block_on(async { tokio::time::timeout(Duration::from_secs(120), counted).await });
+            let counted =
+                server.block_on(async { tokio::time::timeout(Duration::from_secs(120), counted).await });
             counted.expect("a thread is free").unwrap();
         }
         // What was cancelled holds nothing of the engine.

@@ -47,7 +47,7 @@ impl Users {
 }
 
 const FILE: &str = "[role.reader]\nread = [\"*\"]\n\
-    [user.ann]\nroles = [\"reader\"]\nmemory = \"8MB\"\nstatement_timeout = \"1min\"\n\
+    [user.ann]\nroles = [\"reader\"]\nmemory = \"32MB\"\nstatement_timeout = \"1min\"\n\
     [user.bob]\nroles = [\"reader\"]\nqueries = 1\nweight = 20\n\
     [user.eve]\nroles = [\"reader\"]\n";
 
@@ -55,16 +55,26 @@ const FILE: &str = "[role.reader]\nread = [\"*\"]\n\
 fn memory_of_a_user() {
     let users = Users::with(FILE);
     let server = &users.server;
-    let large = "SELECT cardinality(array_agg(value)) FROM generate_series(1, 4000000)";
+    let large = "SELECT cardinality(array_agg(value)) FROM generate_series(1, 8000000)";
     let mut ann = users.session("ann");
     let refusal = server.refused(&mut ann, large);
     assert_eq!(refusal.code, "53200");
-    assert!(refusal.detail.is_some_and(|detail| detail.contains("user \"ann\"")));
+    assert!(
+        refusal
+            .detail
+            .is_some_and(|detail| detail.contains("user \"ann\""))
+    );
     // What can be written to files is, and short statements go on; others have what they had.
     let sorted = "SELECT max(n) FROM (SELECT row_number() OVER (ORDER BY value % 1000) AS n FROM generate_series(1, 1000000))";
     assert_eq!(server.rows(&mut ann, sorted), ["1000000", "=SELECT 1"]);
-    assert_eq!(server.rows(&mut ann, "SELECT n FROM t WHERE n = 3"), ["3", "=SELECT 1"]);
-    assert_eq!(server.rows(&mut users.session("eve"), large), ["4000000", "=SELECT 1"]);
+    assert_eq!(
+        server.rows(&mut ann, "SELECT n FROM t WHERE n = 3"),
+        ["3", "=SELECT 1"]
+    );
+    assert_eq!(
+        server.rows(&mut users.session("eve"), large),
+        ["8000000", "=SELECT 1"]
+    );
 }
 
 #[test]
@@ -72,7 +82,10 @@ fn time_of_a_user() {
     let users = Users::with(&FILE.replace("1min", "300ms"));
     let server = &users.server;
     let mut ann = users.session("ann");
-    assert_eq!(server.rows(&mut ann, "SHOW statement_timeout"), ["300ms", "=SHOW"]);
+    assert_eq!(
+        server.rows(&mut ann, "SHOW statement_timeout"),
+        ["300ms", "=SHOW"]
+    );
     for sql in [
         "SET statement_timeout = 0",
         "SET statement_timeout = '1h'",
@@ -82,7 +95,10 @@ fn time_of_a_user() {
     }
     let endless = "SELECT sum(value % 7) FROM generate_series(1, 1000000000000000)";
     assert_eq!(server.refused(&mut ann, endless).code, "57014");
-    assert_eq!(server.rows(&mut ann, "RESET ALL; SHOW statement_timeout"), ["=RESET", "300ms", "=SHOW"]);
+    assert_eq!(
+        server.rows(&mut ann, "RESET ALL; SHOW statement_timeout"),
+        ["=RESET", "300ms", "=SHOW"]
+    );
     assert_eq!(queue_empties(server), ["=SHOW"]);
 }
 
@@ -109,14 +125,24 @@ fn queries_of_a_user_wait_for_each_other() {
     let mut second = users.session("bob");
     server.rows(&mut second, "SET statement_timeout = 200");
     assert_eq!(server.refused(&mut second, "SELECT n FROM t").code, "57014");
-    assert_eq!(server.rows(&mut eve, "SELECT n FROM t WHERE n = 3"), ["3", "=SELECT 1"]);
+    assert_eq!(
+        server.rows(&mut eve, "SELECT n FROM t WHERE n = 3"),
+        ["3", "=SELECT 1"]
+    );
     handle.cancel();
     assert_eq!(server.block_on(first).unwrap().unwrap_err().code, "57014");
     server.rows(&mut second, "SET statement_timeout = '1min'");
-    assert_eq!(server.rows(&mut second, "SELECT n FROM t WHERE n = 3"), ["3", "=SELECT 1"]);
+    assert_eq!(
+        server.rows(&mut second, "SELECT n FROM t WHERE n = 3"),
+        ["3", "=SELECT 1"]
+    );
     // A session does not wait for its own cursors.
     let both = "BEGIN; DECLARE c CURSOR FOR SELECT n FROM t ORDER BY n; FETCH 1 FROM c; SELECT n FROM t WHERE n = 3; COMMIT";
     let rows = server.rows(&mut second, both);
-    assert_eq!(rows.iter().filter(|row| *row == "0" || *row == "3").count(), 2, "{rows:?}");
+    assert_eq!(
+        rows.iter().filter(|row| *row == "0" || *row == "3").count(),
+        2,
+        "{rows:?}"
+    );
     assert_eq!(queue_empties(server), ["=SHOW"]);
 }

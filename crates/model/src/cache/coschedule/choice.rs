@@ -190,7 +190,12 @@ impl Scheduler {
     }
 
     /// Those that wait and belong to this queue, seen from a domain, with their places.
-    fn in_queue(&self, queue: PlanQueue, domain: usize, turn: Turn) -> impl Iterator<Item = (usize, &Waiting)> {
+    fn in_queue(
+        &self,
+        queue: PlanQueue,
+        domain: usize,
+        turn: Turn,
+    ) -> impl Iterator<Item = (usize, &Waiting)> {
         self.of_turn(turn)
             .filter(move |(_, waiting)| self.queue_in(&waiting.query, domain) == queue)
     }

@@ -81,7 +81,10 @@ impl Turns {
     /// Whose turn it is among those that wait, who stand in order of arrival: the least tag, of equal ones who came first.
     pub(super) fn next(&self, waiting: &[Waiting]) -> Turn {
         let first = waiting.first().map(|waiting| waiting.query.owner.id);
-        if waiting.iter().all(|waiting| Some(waiting.query.owner.id) == first) {
+        if waiting
+            .iter()
+            .all(|waiting| Some(waiting.query.owner.id) == first)
+        {
             return Turn::Anyone;
         }
         let next = waiting.iter().map(|waiting| waiting.query.owner.id);
@@ -91,7 +94,8 @@ impl Turns {
     /// A query of this owner starts.
     pub(super) fn started(&mut self, owner: Owner) {
         self.now = self.tag(owner.id);
-        self.tags.insert(owner.id, self.now + SCALE / u64::from(owner.weight.get()));
+        self.tags
+            .insert(owner.id, self.now + SCALE / u64::from(owner.weight.get()));
         let now = self.now;
         self.tags.retain(|_, tag| *tag > now);
     }

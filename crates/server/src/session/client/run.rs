@@ -8,9 +8,9 @@ use crate::session::plan::Planned;
 use crate::session::portal::{
     Encoding, Limits, Portal, Ran, Rows, Sink, Source, State, Tag, To, copy_end, copy_frame,
 };
+use crate::session::share::Turn;
 use crate::session::statement::Kind;
 use crate::session::values::columns_of;
-use crate::session::share::Turn;
 use corun_datafusion::{Owner, Stop, execute_apart, stoppable};
 use corun_wire::error::{Refusal, code};
 use corun_wire::server::ResultFormats;
@@ -278,7 +278,9 @@ impl ClientSession {
         let plan = bound(plan, parameters)?;
         let turn = self.turn().await;
         if let Some(coordinator) = self.engine.coordinator.as_ref().filter(|_| is_query(&plan)) {
-            let submitted = coordinator.submit_plan_of(self.owner(), &self.context, plan).await;
+            let submitted = coordinator
+                .submit_plan_of(self.owner(), &self.context, plan)
+                .await;
             return submitted
                 .map(|submitted| Source::Coordinated(submitted, turn))
                 .map_err(|error| error::of_engine(&error, text));
@@ -289,7 +291,12 @@ impl ClientSession {
         };
         let frame = self.context.execute_logical_plan(plan).await.map_err(failed)?;
         let task = Arc::new(frame.task_ctx());
-        let (plan, stop) = (frame.create_physical_plan().await.map_err(failed)?, Stop::default());
+        let (plan, stop) = (
+            frame.create_physical_plan().await.map_err(failed)?,
+            Stop::default(),
+        );
+        // What is started here, and what that starts.
+        let _operators = self.engine.operators().enter();
         let rows = stoppable(plan, &stop).and_then(|plan| execute_apart(plan, stop, task));
         Ok(Source::Session(Mutex::new(rows.map_err(failed)?), turn))
     }
@@ -381,7 +388,10 @@ impl ClientSession {
             let stop = Stop::default();
             let physical = stoppable(physical, &stop).map_err(failed)?;
             let task = self.context.task_ctx();
-            let mut rows = execute_apart(Arc::clone(&physical), stop, task).map_err(failed)?;
+            let mut rows = {
+                let _operators = self.engine.operators().enter();
+                execute_apart(Arc::clone(&physical), stop, task).map_err(failed)?
+            };
             while let Some(batch) = rows.next().await {
                 batch.map_err(failed)?;
             }

@@ -13,11 +13,31 @@ const RANGES: [(&str, u64, u64); 14] = [
     ("datafusion.execution.meta_fetch_concurrency", 1, 256),
     ("datafusion.execution.minimum_parallel_output_files", 1, 64),
     ("datafusion.execution.max_buffered_batches_per_output_file", 1, 64),
-    ("datafusion.execution.soft_max_rows_per_output_file", 1 << 10, MOST),
-    ("datafusion.execution.objectstore_writer_buffer_size", 1 << 10, 64 << 20),
-    ("datafusion.execution.parquet.maximum_parallel_row_group_writers", 1, 64),
-    ("datafusion.execution.parquet.maximum_buffered_record_batches_per_stream", 1, 64),
-    ("datafusion.execution.parquet.max_row_group_size", 1 << 10, 16 << 20),
+    (
+        "datafusion.execution.soft_max_rows_per_output_file",
+        1 << 10,
+        MOST,
+    ),
+    (
+        "datafusion.execution.objectstore_writer_buffer_size",
+        1 << 10,
+        64 << 20,
+    ),
+    (
+        "datafusion.execution.parquet.maximum_parallel_row_group_writers",
+        1,
+        64,
+    ),
+    (
+        "datafusion.execution.parquet.maximum_buffered_record_batches_per_stream",
+        1,
+        64,
+    ),
+    (
+        "datafusion.execution.parquet.max_row_group_size",
+        1 << 10,
+        16 << 20,
+    ),
     ("datafusion.execution.parquet.write_batch_size", 1, 1 << 20),
     ("datafusion.optimizer.max_passes", 1, 16),
     ("datafusion.sql_parser.recursion_limit", 1, 50),
@@ -41,15 +61,22 @@ pub(in crate::session) fn check(name: &str, value: &str, superuser: bool) -> Res
     }
     if OF_ALL.contains(&name.as_str()) && !superuser {
         let what = format!("permission denied to set parameter \"{name}\"");
-        return Err(Refusal::new(code::INSUFFICIENT_PRIVILEGE, what).hint("It is one for all sessions; superusers may set it."));
+        return Err(Refusal::new(code::INSUFFICIENT_PRIVILEGE, what)
+            .hint("It is one for all sessions; superusers may set it."));
     }
-    let (_, least, most) = RANGES.iter().find(|(known, ..)| *known == name).unwrap_or(&("", 0, MOST));
+    let (_, least, most) = RANGES
+        .iter()
+        .find(|(known, ..)| *known == name)
+        .unwrap_or(&("", 0, MOST));
     // What is no number its own reader refuses.
     let Ok(number) = value.trim().parse::<f64>() else {
         return Ok(());
     };
     if !number.is_finite() || number > *most as f64 || number < *least as f64 && *least > 0 {
-        let what = format!("{} is outside the valid range for parameter \"{name}\" ({least} .. {most})", value.trim());
+        let what = format!(
+            "{} is outside the valid range for parameter \"{name}\" ({least} .. {most})",
+            value.trim()
+        );
         return Err(Refusal::new(code::INVALID_PARAMETER_VALUE, what));
     }
     Ok(())
@@ -67,7 +94,11 @@ mod tests {
             ("datafusion.execution.batch_size", "8192", ""),
             ("datafusion.execution.batch_size", "1e12", "22023"),
             ("DATAFUSION.execution.target_partitions", "100000", "22023"),
-            ("datafusion.execution.sort_spill_reservation_bytes", "99999999999", "22023"),
+            (
+                "datafusion.execution.sort_spill_reservation_bytes",
+                "99999999999",
+                "22023",
+            ),
             ("datafusion.execution.sort_spill_reservation_bytes", "0", ""),
             ("datafusion.execution.max_spill_file_size_bytes", "1", "55P02"),
             ("datafusion.sql_parser.recursion_limit", "1000000", "22023"),

@@ -19,8 +19,8 @@ pub(super) struct Reader<'t> {
 }
 
 const WRITES: &[&str] = &[
-    "INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "ALTER", "CREATE", "DROP",
-    "COMMENT", "REINDEX", "VACUUM", "ANALYZE", "CLUSTER", "REFRESH", "IMPORT", "REASSIGN", "SECURITY",
+    "INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "ALTER", "CREATE", "DROP", "COMMENT", "REINDEX",
+    "VACUUM", "ANALYZE", "CLUSTER", "REFRESH", "IMPORT", "REASSIGN", "SECURITY",
 ];
 const UNSUPPORTED: &[&str] = &[
     "LISTEN",
@@ -64,9 +64,12 @@ impl Reader<'_> {
         let start = self.words.first().map_or(0, |word| word.begin);
         match self.words.get(at) {
             // It may be a password.
-            Some(Word { token: Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_), begin, .. }) => {
-                Refusal::new(code::SYNTAX_ERROR, "syntax error at or near a text").at(self.text, begin - start)
-            }
+            Some(Word {
+                token: Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_),
+                begin,
+                ..
+            }) => Refusal::new(code::SYNTAX_ERROR, "syntax error at or near a text")
+                .at(self.text, begin - start),
             Some(word) => {
                 let near = self.whole.get(word.begin..word.end).unwrap_or_default();
                 Refusal::new(code::SYNTAX_ERROR, format!("syntax error at or near \"{near}\""))

@@ -19,8 +19,24 @@ const OPERATORS_MAX: usize = 5_000;
 
 /// Words that put what stands before them and behind them into one node.
 const CHAINING: [&str; 18] = [
-    "AND", "AT", "BETWEEN", "COLLATE", "ESCAPE", "EXCEPT", "ILIKE", "IN", "INTERSECT", "IS", "ISNULL", "JOIN", "LIKE",
-    "NOT", "NOTNULL", "OR", "SIMILAR", "UNION",
+    "AND",
+    "AT",
+    "BETWEEN",
+    "COLLATE",
+    "ESCAPE",
+    "EXCEPT",
+    "ILIKE",
+    "IN",
+    "INTERSECT",
+    "IS",
+    "ISNULL",
+    "JOIN",
+    "LIKE",
+    "NOT",
+    "NOTNULL",
+    "OR",
+    "SIMILAR",
+    "UNION",
 ];
 
 /// Operators of what stands between two parentheses.
@@ -73,7 +89,9 @@ pub(super) fn check(words: &[Word], text: &str) -> Result<(), Refusal> {
     }
     let mut levels = vec![Level::default()];
     for word in words {
-        let Some(level) = levels.last_mut() else { return Ok(()) };
+        let Some(level) = levels.last_mut() else {
+            return Ok(());
+        };
         match &word.token {
             Token::LParen => levels.push(Level::default()),
             // Subscripts stand one behind the other.
@@ -132,13 +150,32 @@ mod tests {
         assert_eq!(code(&format!("SELECT {}1", many(6_000, "1 + "))), "54001");
         // From the inside out, each within the parentheses of the next.
         let inside = many(2_000, "1 + ");
-        assert_eq!(code(&format!("SELECT ((({inside}1) + {inside}1) + {inside}1)")), "54001");
-        for chain in ["x IS NULL AND ", "NOT ", "x::int::int || ", "a[1][1] - ", "SELECT 1 UNION ALL "] {
-            assert_eq!(code(&format!("SELECT {}1", many(6_000, chain))), "54001", "{chain}");
+        assert_eq!(
+            code(&format!("SELECT ((({inside}1) + {inside}1) + {inside}1)")),
+            "54001"
+        );
+        for chain in [
+            "x IS NULL AND ",
+            "NOT ",
+            "x::int::int || ",
+            "a[1][1] - ",
+            "SELECT 1 UNION ALL ",
+        ] {
+            assert_eq!(
+                code(&format!("SELECT {}1", many(6_000, chain))),
+                "54001",
+                "{chain}"
+            );
         }
         assert_eq!(code(&many(200_000, "SELECT 1;")), "54000");
         assert_eq!(code(")))]]]("), "");
-        assert_eq!(check_text(&many(400_000, "1234567, ")).map_err(|refusal| refusal.code), Ok(()));
-        assert_eq!(check_text(&many(1_200_000, "1234567, ")).unwrap_err().code, "54000");
+        assert_eq!(
+            check_text(&many(400_000, "1234567, ")).map_err(|refusal| refusal.code),
+            Ok(())
+        );
+        assert_eq!(
+            check_text(&many(1_200_000, "1234567, ")).unwrap_err().code,
+            "54000"
+        );
     }
 }

@@ -4,7 +4,7 @@ use super::{Kind, Reader};
 use crate::session::zone::Zone;
 use crate::users::{Change, Password, Right, RoleOptions};
 use corun_wire::error::{Refusal, code};
-use corun_wire::values::{Format, Type, Value};
+use corun_wire::values::{Format, Kind as ValueKind, Type, Value};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 /// Attributes of roles that nobody has here, and that may be refused to them.
@@ -52,7 +52,8 @@ impl Reader<'_> {
     pub(in crate::session::statement) fn shown(&self) -> Option<String> {
         let words = self.words.iter().take(3);
         let words = words.filter_map(|word| self.whole.get(word.begin..word.end));
-        self.is_about_roles().then(|| format!("{} ...", words.collect::<Vec<_>>().join(" ")))
+        self.is_about_roles()
+            .then(|| format!("{} ...", words.collect::<Vec<_>>().join(" ")))
     }
 
     /// Names with commas between them, and what follows.
@@ -60,9 +61,12 @@ impl Reader<'_> {
         let mut names = Vec::new();
         loop {
             names.push(match self.keyword(at).as_str() {
-                "CURRENT_USER" | "SESSION_USER" | "CURRENT_ROLE" => return Err(unsupported(&self.keyword(at))),
+                "CURRENT_USER" | "SESSION_USER" | "CURRENT_ROLE" => {
+                    return Err(unsupported(&self.keyword(at)));
+                }
                 "PUBLIC" => {
-                    return Err(unsupported("PUBLIC").hint("Make a role, and its members of those who shall have the right."));
+                    return Err(unsupported("PUBLIC")
+                        .hint("Make a role, and its members of those who shall have the right."));
                 }
                 _ => self.name(at)?,
             });
@@ -142,7 +146,10 @@ impl Reader<'_> {
                     (options.in_roles, at) = self.names(at + 1)?;
                 }
                 "ROLE" | "USER" => (options.members, at) = self.names(at)?,
-                absent if ABSENT.iter().any(|known| absent.strip_prefix("NO") == Some(known)) => {}
+                absent
+                    if ABSENT
+                        .iter()
+                        .any(|known| absent.strip_prefix("NO") == Some(known)) => {}
                 absent if ABSENT.contains(&absent) || matches!(absent, "NOINHERIT" | "ADMIN" | "SYSID") => {
                     return Err(unsupported(absent));
                 }
@@ -190,13 +197,14 @@ impl Reader<'_> {
             }
         }
         let only = |known: &str| -> Result<(), Refusal> {
-            let other = privileges.iter().find(|privilege| *privilege != known && *privilege != "ALL");
+            let other = privileges
+                .iter()
+                .find(|privilege| *privilege != known && *privilege != "ALL");
             match other {
                 _ if privileges.is_empty() => Err(self.wrong(on)),
                 None => Ok(()),
-                Some(other) => {
-                    Err(unsupported(&format!("the privilege {other}")).hint("Tables are read only: SELECT on tables, USAGE on schemas."))
-                }
+                Some(other) => Err(unsupported(&format!("the privilege {other}"))
+                    .hint("Tables are read only: SELECT on tables, USAGE on schemas.")),
             }
         };
         match self.keyword(on + 1).as_str() {
@@ -208,11 +216,13 @@ impl Reader<'_> {
             "ALL" if self.is(on + 2, "TABLES") && self.is(on + 3, "IN") && self.is(on + 4, "SCHEMA") => {
                 only("SELECT")?;
                 let (schemas, at) = self.names(on + 5)?;
-                Ok((Right::Read(schemas.iter().map(|schema| format!("{schema}.*")).collect()), at))
+                Ok((
+                    Right::Read(schemas.iter().map(|schema| format!("{schema}.*")).collect()),
+                    at,
+                ))
             }
-            other @ ("DATABASE" | "FUNCTION" | "SEQUENCE" | "LANGUAGE" | "TYPE" | "TABLESPACE" | "ALL" | "PARAMETER") => {
-                Err(unsupported(&format!("a right to {other}")))
-            }
+            other @ ("DATABASE" | "FUNCTION" | "SEQUENCE" | "LANGUAGE" | "TYPE" | "TABLESPACE" | "ALL"
+            | "PARAMETER") => Err(unsupported(&format!("a right to {other}"))),
             table => {
                 only("SELECT")?;
                 let mut at = on + 1 + usize::from(table == "TABLE");
@@ -244,8 +254,18 @@ fn moment(text: &str) -> Result<Option<String>, Refusal> {
     }
     let none = || Refusal::new(code::INTERNAL_ERROR, "there is no UTC");
     let (utc, _) = Zone::of("UTC").ok_or_else(none)?;
-    let out_of_range = || Refusal::new(code::DATETIME_FIELD_OVERFLOW, format!("timestamp out of range: \"{text}\""));
-    let value = Value::read(Type::Timestamptz, Format::Text, text.as_bytes(), &utc)?;
+    let out_of_range = || {
+        Refusal::new(
+            code::DATETIME_FIELD_OVERFLOW,
+            format!("timestamp out of range: \"{text}\""),
+        )
+    };
+    let value = Value::read(
+        Type::single(ValueKind::Timestamptz),
+        Format::Text,
+        text.as_bytes(),
+        &utc,
+    )?;
     let Value::Timestamptz(moment) = value else {
         return Err(out_of_range());
     };
