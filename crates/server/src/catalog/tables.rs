@@ -1,8 +1,9 @@
 //! `pg_catalog`: tables made from the session's relations and facts, and the static ones of `datafusion-pg-catalog`.
 
-use super::facts::{RoleFact, SessionFacts};
+use super::facts::SessionFacts;
 use super::oids;
 use super::relations::{Relation, schemas};
+use super::roles::{pg_auth_members, pg_roles, pg_user};
 use super::rows::{Value, row, table};
 use super::types;
 use datafusion::catalog::{CatalogProvider, TableProvider};
@@ -24,7 +25,7 @@ pub(crate) struct Source<'a> {
     pub(crate) relations: Vec<Relation>,
 }
 
-type Rows = Vec<Vec<Value>>;
+pub(crate) type Rows = Vec<Vec<Value>>;
 type Make = fn(&Source<'_>) -> Rows;
 
 /// Each table: name, columns, rows, and whether it needs the relations.
@@ -188,25 +189,13 @@ impl Source<'_> {
         oids::of(self.catalog, "schema", "", name)
     }
 
-    fn owner(&self) -> String {
+    pub(crate) fn owner(&self) -> String {
         let roles = self.facts.roles().into_iter();
         roles
             .filter(|role| role.oid == OWNER)
             .map(|role| role.name)
             .next()
             .unwrap_or_else(|| "postgres".to_owned())
-    }
-
-    /// Who was given rights, as PostgreSQL writes it; `None`: nobody.
-    fn acl(&self, schema: &str, table: Option<&str>) -> Option<Vec<String>> {
-        let letter = if table.is_some() { 'r' } else { 'U' };
-        let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        let item = |name: String| match plain(&name) {
-            true => format!("{name}={letter}/{}", self.owner()),
-            false => format!("\"{}\"={letter}/{}", name.replace('"', "\"\""), self.owner()),
-        };
-        let holders = self.facts.holders(schema, table);
-        (!holders.is_empty()).then(|| holders.into_iter().map(item).collect())
     }
 
     fn indexes(&self) -> impl Iterator<Item = (&Relation, &super::relations::Index)> {
@@ -581,60 +570,6 @@ fn pg_database(source: &Source<'_>) -> Rows {
         ]
     };
     source.catalogs.iter().map(of).collect()
-}
-
-fn pg_roles(source: &Source<'_>) -> Rows {
-    let roles = source.facts.roles().into_iter();
-    roles
-        .map(|role| {
-            row![
-                role.name,
-                role.superuser,
-                true,
-                role.superuser,
-                false,
-                role.login,
-                false,
-                role.connections_max,
-                "********",
-                role.valid_until,
-                role.superuser,
-                (!role.limits.is_empty()).then_some(role.limits),
-                role.oid
-            ]
-        })
-        .collect()
-}
-
-/// Who is in which role.
-fn pg_auth_members(source: &Source<'_>) -> Rows {
-    let roles = source.facts.roles();
-    let oid = |name: &String| roles.iter().find(|role| role.name == *name).map(|role| role.oid);
-    let of = |member: &RoleFact| {
-        let found = member.roles.iter().filter_map(oid);
-        found
-            .map(|role| row![role, member.oid, OWNER, false])
-            .collect::<Vec<_>>()
-    };
-    roles.iter().flat_map(of).collect()
-}
-
-fn pg_user(source: &Source<'_>) -> Rows {
-    let roles = source.facts.roles().into_iter().filter(|role| role.login);
-    roles
-        .map(|role| {
-            row![
-                role.name,
-                role.oid,
-                false,
-                role.superuser,
-                false,
-                role.superuser,
-                "********",
-                role.valid_until
-            ]
-        })
-        .collect()
 }
 
 /// Settings that no session has but clients ask for.
