@@ -59,25 +59,32 @@ impl WorkersArgs {
     /// # Errors
     /// What is no address; a worker that cannot be used.
     pub async fn connect(&self) -> Result<Option<Cluster>> {
-        let tls = self.tls.read()?;
-        if self.workers.is_empty() {
-            return match tls {
-                Some(_) => bail!(Usage(
-                    "certificates are for --workers, of which there are none".to_owned()
-                )),
-                None => Ok(None),
-            };
-        }
-        let scheme = match tls {
-            Some(_) => Scheme::Tls,
-            None => Scheme::Plain,
-        };
-        let addresses = self.workers.iter().map(|text| Address::parse(text, scheme));
-        let addresses = addresses
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| Usage(error.to_string()))?;
-        Ok(Some(Cluster::connect(addresses, tls).await?))
+        connect(&self.workers, self.tls.read()?).await
     }
+}
+
+/// Connects to workers, if any are named.
+///
+/// # Errors
+/// What is no address; a worker that cannot be used; certificates without workers.
+pub async fn connect(workers: &[String], tls: Option<Tls>) -> Result<Option<Cluster>> {
+    if workers.is_empty() {
+        return match tls {
+            Some(_) => bail!(Usage(
+                "certificates are for --workers, of which there are none".to_owned()
+            )),
+            None => Ok(None),
+        };
+    }
+    let scheme = match tls {
+        Some(_) => Scheme::Tls,
+        None => Scheme::Plain,
+    };
+    let addresses = workers.iter().map(|text| Address::parse(text, scheme));
+    let addresses = addresses
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| Usage(error.to_string()))?;
+    Ok(Some(Cluster::connect(addresses, tls).await?))
 }
 
 /// Arguments of `corun-sql worker`.

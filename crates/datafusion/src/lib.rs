@@ -31,6 +31,7 @@ mod share;
 pub mod sides;
 mod steering;
 mod stock_line;
+mod stop;
 #[cfg(feature = "store")]
 pub mod store;
 mod tasks;
@@ -41,6 +42,8 @@ pub use aggregate::in_cache::CorunAggregateExec;
 pub use coordinate::{
     Coordinator, CoordinatorOptions, Report, RunningQuery, Slowdown, State, Submitted, WaitingQuery,
 };
+#[cfg(feature = "coordinator")]
+pub use corun_model::cache::coschedule::{Owner, Weight};
 pub use decide::decision::{
     Alternative, DecideOptions, DecidedRun, Decision, PipelineReport, Source, TableBuilt, TableEstimate,
     decision_text,
@@ -53,6 +56,7 @@ pub use error::EngineError;
 pub use index::{IndexJoinExec, IndexedTable};
 pub use options::{CorunOptions, InstructionChoice, JoinChoice};
 pub use share::{CorunSharedExec, SharedWorkState};
+pub use stop::{Stop, execute_apart, stoppable};
 
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;

@@ -13,12 +13,13 @@ use clap::Args;
 use corun_cli::failure::{self, Usage};
 use corun_cli::out;
 use corun_datafusion::{CoordinatorOptions, EngineOptions};
+use corun_distributed::{Cluster, TlsFiles};
 use corun_model::topology::Memory;
 use corun_net::notify::{State, notify};
 use corun_server::data::{DataConfig, DataError};
 use corun_server::front::{Access, AccessError, AccessFiles, Front, FrontConfig, Io};
 use corun_server::operate::{StatementLog, Status, Web, WebConfig, WebError};
-use corun_server::session::{Engine, EngineConfig, Rights, ServerError};
+use corun_server::session::{Engine, EngineConfig, MakeEngine, Rights, ServerError};
 use settings::{Scheduling, Settings};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::level_filters::LevelFilter;
@@ -36,6 +37,7 @@ const LOOK: Duration = Duration::from_millis(50);
   corun-sql serve --config serve.toml          every option but FOLDER as key = value, with _ for -; folders = [\"data\"]
   corun-sql serve data --memory-limit 8GiB --policy learned --statement-timeout 60
   corun-sql serve data --metrics 127.0.0.1:9100 --log-min-duration 1     then: open http://127.0.0.1:9100/, or corun top --url
+  corun-sql serve data --workers host1:7600,host2:7600
 
 A folder is a database. Its Parquet, CSV and JSON files are the tables of schema public, its sub-folders are schemas, folders of stores among
 them. Tables are read only. Without --users, whoever reaches this machine's own addresses gets in as whoever they say, and no other address
@@ -77,8 +79,13 @@ pub fn run(args: ServeArgs, verbose: u8) -> Result<()> {
         tracing::warn!("{warning}");
     }
     let open = access.is_open();
-    let rights: Arc<dyn Rights> = Arc::clone(&access) as _;
-    let engine = Engine::start(engine_config(&settings, data, rights)?).map_err(server_error)?;
+    let rights: Arc<dyn Rights> = Arc::clone(access.users()) as _;
+    // Connections to workers are driven by it.
+    let runtime = crate::runtime()?;
+    let cluster = runtime.block_on(cluster(&settings))?;
+    let runtime = cluster.is_some().then_some(runtime);
+    let config = engine_config(&settings, data, rights, cluster)?;
+    let engine = Engine::start(config).map_err(server_error)?;
     let front = Front::start(front, Arc::clone(&access), engine.clone())?;
     let web = web(&settings, &engine, &front)?;
     if open {
@@ -110,6 +117,9 @@ pub fn run(args: ServeArgs, verbose: u8) -> Result<()> {
     let ended = front.join();
     // Threads of the engine may still be at the last cancelled statements: leaving does not wait for them, and tables are read only.
     std::mem::forget(engine);
+    if let Some(runtime) = runtime {
+        runtime.shutdown_background();
+    }
     waited?;
     Ok(ended?)
 }
@@ -256,12 +266,58 @@ fn access(settings: &Settings, front: &FrontConfig) -> Result<Access> {
     })
 }
 
-fn engine_config(settings: &Settings, data: DataConfig, rights: Arc<dyn Rights>) -> Result<EngineConfig> {
+/// The workers, if any are named.
+async fn cluster(settings: &Settings) -> Result<Option<Cluster>> {
+    let files = (
+        &settings.workers_tls_certificate,
+        &settings.workers_tls_key,
+        &settings.workers_tls_authority,
+    );
+    let tls = match files {
+        (None, None, None) => None,
+        (Some(certificate), Some(key), Some(authority)) => Some(TlsFiles {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            authority: authority.clone(),
+        }),
+        _ => bail!(Usage(
+            "workers are used over TLS with a certificate, its key and their authority\n\
+             hint: give all of --workers-tls-certificate, --workers-tls-key and --workers-tls-authority"
+                .to_owned()
+        )),
+    };
+    let workers = settings.workers.as_deref().unwrap_or_default();
+    if matches!(settings.policy, Some(Scheduling::By(_))) && !workers.is_empty() {
+        bail!(Usage(
+            "--policy is for queries that run here, and --workers has them run elsewhere\nhint: leave one of them out"
+                .to_owned()
+        ));
+    }
+    crate::cluster::connect(workers, tls.map(|files| files.read()).transpose()?).await
+}
+
+fn engine_config(
+    settings: &Settings,
+    data: DataConfig,
+    rights: Arc<dyn Rights>,
+    cluster: Option<Cluster>,
+) -> Result<EngineConfig> {
     let usual = EngineOptions::default();
     let machine = corun_topology::discover();
-    let coordinator = match settings.policy.unwrap_or(Scheduling::By(Default::default())) {
-        Scheduling::Off => None,
-        Scheduling::By(policy) => {
+    let mut given = Vec::new();
+    for text in settings.set.iter().flatten() {
+        let Some((key, value)) = text.split_once('=') else {
+            bail!(Usage(format!("--set {text} is not of the form KEY=VALUE")));
+        };
+        given.push((key.trim().to_owned(), value.trim().to_owned()));
+    }
+    let coordinator = match (settings.policy, &cluster) {
+        (Some(Scheduling::Off), _) | (_, Some(_)) => None,
+        (policy, None) => {
+            let policy = match policy {
+                Some(Scheduling::By(policy)) => policy,
+                _ => Default::default(),
+            };
             let options = CoordinatorOptions::for_machine(&machine, None)?;
             Some(CoordinatorOptions { policy, ..options })
         }
@@ -271,6 +327,7 @@ fn engine_config(settings: &Settings, data: DataConfig, rights: Arc<dyn Rights>)
         engine: EngineOptions {
             partitions: settings.partitions.unwrap_or(usual.partitions),
             memory_limit_bytes: settings.memory_limit.or_else(|| usual_memory(&machine.memory)),
+            settings: given,
             ..usual
         },
         coordinator,
@@ -281,6 +338,7 @@ fn engine_config(settings: &Settings, data: DataConfig, rights: Arc<dyn Rights>)
             parameters: settings.log_parameters.unwrap_or_default(),
         },
         threads: 0,
+        make: cluster.map(|cluster| MakeEngine::new(move |options| cluster.engine(options))),
     })
 }
 

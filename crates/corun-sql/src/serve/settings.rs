@@ -120,6 +120,26 @@ settings! {
     #[serde(deserialize_with = "policy", default)]
     policy: Scheduling, "policy";
 
+    /// A setting of the engine that sessions begin with, as SET takes it; may be a list.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>, "set";
+
+    /// Run statements over files on these workers (`corun-sql worker`), which read the same paths.
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
+    workers: Vec<String>, "workers";
+
+    /// The certificate that this server shows its workers (PEM).
+    #[arg(long, value_name = "FILE")]
+    workers_tls_certificate: PathBuf, "workers_tls_certificate";
+
+    /// That certificate's key (PEM); nobody but its owner may read it.
+    #[arg(long, value_name = "FILE")]
+    workers_tls_key: PathBuf, "workers_tls_key";
+
+    /// The authority that signed the certificates of the workers and that one (PEM).
+    #[arg(long, value_name = "FILE")]
+    workers_tls_authority: PathBuf, "workers_tls_authority";
+
     /// Sessions in all [default: 1000].
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     max_connections: usize, "max_connections";
@@ -249,6 +269,9 @@ impl Settings {
             &mut self.hba,
             &mut self.tls_cert,
             &mut self.tls_key,
+            &mut self.workers_tls_certificate,
+            &mut self.workers_tls_key,
+            &mut self.workers_tls_authority,
         ];
         let lists = [&mut self.store, &mut self.allow_read, &mut self.allow_write];
         let all = lists.into_iter().flatten().flatten();

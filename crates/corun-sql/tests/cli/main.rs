@@ -8,6 +8,7 @@ mod operate;
 mod program;
 mod scratch;
 mod serve;
+mod serve_users;
 #[path = "../../../store/tests/all/skipped.rs"]
 mod skipped;
 mod sql;

@@ -9,24 +9,24 @@ use std::time::{Duration, Instant};
 use crate::program::{check_error, corun_in};
 
 /// How long anything here may take before it counts as hanging.
-const LONG: Duration = Duration::from_secs(120);
+pub(crate) const LONG: Duration = Duration::from_secs(120);
 
 /// A server that ends with its test.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
     out: BufReader<ChildStdout>,
     /// Its first line.
     line: String,
-    pub port: u16,
+    pub(crate) port: u16,
 }
 
 impl Server {
-    fn start(folder: &Path, arguments: &[&str]) -> Server {
+    pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Server {
         Self::start_with(folder, arguments, |_| {})
     }
 
     /// The same, with more said of the process.
-    pub fn start_with(folder: &Path, arguments: &[&str], more: impl FnOnce(&mut Command)) -> Server {
+    pub(crate) fn start_with(folder: &Path, arguments: &[&str], more: impl FnOnce(&mut Command)) -> Server {
         let mut command = Command::new(crate::PROGRAM);
         command
             .args(["serve", "--listen", "127.0.0.1:0"])
@@ -72,7 +72,7 @@ impl Server {
         assert!(sent.expect("kill runs").success());
     }
 
-    fn psql(&self, options: &str, statements: &[&str]) -> Output {
+    pub(crate) fn psql(&self, options: &str, statements: &[&str]) -> Output {
         let mut psql = Command::new("psql");
         psql.args(["-XAt", "-v", "ON_ERROR_STOP=1"]);
         for statement in statements {
@@ -83,17 +83,42 @@ impl Server {
         psql.output().expect("psql is installed (scripts/bootstrap)")
     }
 
-    pub fn printed(&self, options: &str, statements: &[&str]) -> String {
+    /// psql at a statement, as long as the caller wants.
+    pub(crate) fn psql_beside(&self, options: &str, statement: &str) -> Child {
+        Command::new("psql")
+            .args(["-X", "-c", statement])
+            .arg(format!("host=127.0.0.1 port={} {options}", self.port))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("psql is installed (scripts/bootstrap)")
+    }
+
+    pub(crate) fn printed(&self, options: &str, statements: &[&str]) -> String {
         let output = self.psql(options, statements);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{options} {statements:?}: {errors}");
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
-    pub fn failed(&self, options: &str, statements: &[&str]) -> String {
+    pub(crate) fn failed(&self, options: &str, statements: &[&str]) -> String {
         let output = self.psql(options, statements);
         assert!(!output.status.success(), "{options} {statements:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    /// Its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it; all that it has logged.
+    pub(crate) fn logged(mut self) -> String {
+        let _ = self.child.kill();
+        let mut logged = String::new();
+        let errors = self.child.stderr.as_mut().expect("piped");
+        errors.read_to_string(&mut logged).expect("UTF-8");
+        logged
     }
 
     /// Ends it by a signal; its exit code.
@@ -126,7 +151,7 @@ impl Drop for Server {
 }
 
 /// A folder `data` with a table of 3,000 orders, and one in a schema of its own.
-pub fn folder() -> tempfile::TempDir {
+pub(crate) fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir_all(folder.path().join("data/hr")).expect("folders");
     std::fs::write(
@@ -190,12 +215,7 @@ fn a_client_that_is_killed_ends_its_query() {
         }
     };
     let long = "select count(distinct x) from generate_series(1, 20000000000) t(x)";
-    let mut psql = Command::new("psql")
-        .args(["-X", "-c", long])
-        .arg(format!("host=127.0.0.1 port={} {on}", server.port))
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("psql is installed (scripts/bootstrap)");
+    let mut psql = server.psql_beside(on, long);
     wait("1");
     psql.kill().expect("it runs");
     psql.wait().expect("it ends");

@@ -19,7 +19,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    fn start(arguments: &[&str], folder: &Path) -> Worker {
+    pub(crate) fn start(arguments: &[&str], folder: &Path) -> Worker {
         let program = Command::new(crate::PROGRAM);
         Worker::start_by(
             program,

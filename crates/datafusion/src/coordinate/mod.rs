@@ -32,9 +32,9 @@ use crate::decide::decision::Decision;
 use crate::decide::{self, PlanRequest, Planned};
 use crate::index::definitions::Definitions;
 use crate::index::statement;
-use crate::{Engine, EngineError, QueryOutput};
+use crate::{Engine, EngineError, QueryOutput, Stop};
 use books::{Books, Started};
-use corun_model::cache::coschedule::{Admission, LlcDomain, Policy, Query, QueryId, Scheduler};
+use corun_model::cache::coschedule::{Admission, LlcDomain, Owner, Policy, Query, QueryId, Scheduler};
 use corun_model::cache::locality::{Classifier, Footprint};
 use corun_model::cache::plan_choice::ChoiceRule;
 use corun_model::cache::slowdown::SlowdownModel;
@@ -181,7 +181,10 @@ impl Coordinator {
                 return self.shared.submit_statement(statement).await;
             }
             let context = &self.shared.context;
-            self.shared.submit_query(context, logical, fingerprint(sql)).await
+            let text = fingerprint(sql);
+            self.shared
+                .submit_query(context, logical, text, Owner::default())
+                .await
         }
         .boxed()
     }
@@ -196,8 +199,21 @@ impl Coordinator {
         context: &'a SessionContext,
         plan: LogicalPlan,
     ) -> BoxFuture<'a, Result<Submitted, EngineError>> {
+        self.submit_plan_of(Owner::default(), context, plan)
+    }
+
+    /// The same for one of several owners, who take turns while they wait.
+    ///
+    /// # Errors
+    /// As [`Coordinator::submit`].
+    pub fn submit_plan_of<'a>(
+        &'a self,
+        owner: Owner,
+        context: &'a SessionContext,
+        plan: LogicalPlan,
+    ) -> BoxFuture<'a, Result<Submitted, EngineError>> {
         let text = fingerprint(&plan.display_indent().to_string());
-        self.shared.submit_query(context, plan, text).boxed()
+        self.shared.submit_query(context, plan, text, owner).boxed()
     }
 
     /// Runs one statement and collects its rows.
@@ -231,7 +247,7 @@ impl Coordinator {
                     .with_hint("give the query without EXPLAIN"));
             }
             let logical = shared.context.state().statement_to_plan(statement).await?;
-            let planned = shared.plan(&shared.context, &logical, 1).await?;
+            let planned = shared.plan(&shared.context, &logical, 1, None).await?;
             Ok(planned.explain(&shared.options.thresholds))
         }
         .boxed()
@@ -247,7 +263,7 @@ impl Coordinator {
         plan: &'a LogicalPlan,
     ) -> BoxFuture<'a, Result<String, EngineError>> {
         async move {
-            let planned = self.shared.plan(context, plan, 1).await?;
+            let planned = self.shared.plan(context, plan, 1, None).await?;
             Ok(planned.explain(&self.shared.options.thresholds))
         }
         .boxed()
@@ -283,11 +299,13 @@ impl Shared {
         context: &SessionContext,
         logical: LogicalPlan,
         text: u64,
+        owner: Owner,
     ) -> Result<Submitted, EngineError> {
         let partitions = self.likely_partitions(text);
         let away = io::away(context, &logical, &self.handles.io)?;
         let context = away.unwrap_or_else(|| context.clone());
-        let planned = self.plan(&context, &logical, partitions).await?;
+        let stop = Stop::default();
+        let planned = self.plan(&context, &logical, partitions, Some(&stop)).await?;
         let (schema, decision) = (planned.plan.schema(), Arc::new(planned.decision.clone()));
         let statement = planned.statement;
         let query = PlannedQuery {
@@ -295,6 +313,7 @@ impl Shared {
             partitions,
             logical,
             context,
+            stop: stop.clone(),
         };
         let (out, batches, outcome) = channel();
         let (task, abort) = AbortHandle::new_pair();
@@ -311,11 +330,12 @@ impl Shared {
                 footprint: decision.footprint,
                 expected_ns: (expected.is_finite() && expected >= 0.0).then_some(expected),
                 parts: decision.parts,
+                owner,
             };
             let admission = books.arrive(self.now_ns(), query, text, &mut job)?;
             (id, admission, books.dispatch())
         };
-        let cancel = Cancel::new(self, id, task);
+        let cancel = Cancel::new(self, id, task, stop);
         if let Some(job) = job {
             let Job { query, out, abort } = *job;
             let way = match admission {
@@ -342,7 +362,7 @@ impl Shared {
         let (task, abort) = AbortHandle::new_pair();
         let id = self.books.lock().arrive_statement()?;
         // From here on a caller who gives up ends it.
-        let cancel = Cancel::new(self, id, task);
+        let cancel = Cancel::new(self, id, task, Stop::default());
         let (columns, known) = oneshot::channel();
         let task = run::run_statement(Seat::new(self, id), out, statement, columns);
         self.handles.short.spawn(Abortable::new(task, abort));
@@ -370,6 +390,7 @@ impl Shared {
         context: &SessionContext,
         logical: &LogicalPlan,
         partitions: usize,
+        stop: Option<&Stop>,
     ) -> Result<Planned, EngineError> {
         let choice = self.options.plan_choice.then(|| match self.policy {
             Policy::Mls => ChoiceRule::MixedStrength(self.books.lock().scheduler.balance()),
@@ -380,6 +401,7 @@ impl Shared {
             partitions,
             classifier: self.smallest,
             choice,
+            stop: stop.cloned(),
         };
         // Functions of constants are evaluated here, and may panic.
         let planning = AssertUnwindSafe(decide::plan(&request, logical)).catch_unwind();

@@ -38,6 +38,9 @@ const POLLS_BETWEEN_EVENTS: u32 = 8;
 /// Longest wait for the threads of a runtime to show up: longer than a virtual machine stands still.
 const START_MAX: Duration = Duration::from_secs(60);
 
+/// Stack of each thread: plans of thousands of operators are walked by calls within calls. Only what is used of it takes memory.
+const STACK_BYTES: usize = 32 << 20;
+
 /// Threads that read files. They mostly hand out work to the blocking threads.
 const IO_THREADS: usize = 2;
 
@@ -152,6 +155,7 @@ fn narrow(cpu: CpuId, allowed: &Arc<[CpuId]>) -> Result<(Handle, oneshot::Sender
     let runtime = Builder::new_current_thread()
         .enable_all()
         .thread_name(format!("corun-cpu{cpu}+"))
+        .thread_stack_size(STACK_BYTES)
         .event_interval(POLLS_BETWEEN_EVENTS)
         .global_queue_interval(POLLS_BETWEEN_EVENTS)
         // Called for its blocking threads only.
@@ -160,7 +164,9 @@ fn narrow(cpu: CpuId, allowed: &Arc<[CpuId]>) -> Result<(Handle, oneshot::Sender
         .map_err(cannot_start)?;
     let handle = runtime.handle().clone();
     let (stop, stopped) = oneshot::channel::<()>();
-    let thread = std::thread::Builder::new().name(format!("corun-cpu{cpu}"));
+    let thread = std::thread::Builder::new()
+        .name(format!("corun-cpu{cpu}"))
+        .stack_size(STACK_BYTES);
     let body = move || {
         run_on(&[cpu]);
         runtime.block_on(async {
@@ -187,6 +193,7 @@ fn wide(
         .enable_all()
         .worker_threads(cpus.len())
         .thread_name(format!("corun-wide{}", cpus[0]))
+        .thread_stack_size(STACK_BYTES)
         .event_interval(POLLS_BETWEEN_EVENTS)
         .global_queue_interval(POLLS_BETWEEN_EVENTS)
         // Workers and threads for blocking work alike: which one a thread will be is not known yet.
@@ -231,6 +238,7 @@ fn unpinned(
         .enable_all()
         .worker_threads(threads.max(1))
         .thread_name(name)
+        .thread_stack_size(STACK_BYTES)
         .on_thread_start(move || {
             // The caller may be pinned itself.
             run_on(&free);

@@ -6,9 +6,9 @@
 use super::Shared;
 use super::pools;
 use super::submitted::{Outcome, Report};
-use crate::EngineError;
 use crate::decide::Planned;
 use crate::decide::decision::Decision;
+use crate::{EngineError, Stop};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use corun_model::cache::coschedule::{QueryId, Start};
@@ -56,6 +56,8 @@ pub(super) struct PlannedQuery {
     /// From which it is planned again for another number.
     pub(super) logical: LogicalPlan,
     pub(super) context: SessionContext,
+    /// What it looks at while it does not let go of its CPU.
+    pub(super) stop: Stop,
 }
 
 /// The way to the client.
@@ -162,7 +164,8 @@ async fn drive_query(seat: &Seat, out: &Out, query: PlannedQuery, way: Way) -> R
     let planned = if query.partitions == width {
         query.planned
     } else {
-        shared.plan(&query.context, &query.logical, width).await?
+        let stop = Some(&query.stop);
+        shared.plan(&query.context, &query.logical, width, stop).await?
     };
     let classifier = start.as_ref().map(|start| shared.classifiers[start.domain]);
     let mut watch = classifier.map(|classifier| Watch::new(&planned.decision, classifier));

@@ -1,8 +1,8 @@
 //! A query from the client's side: its batches, its decision, and what came of it.
 
 use super::Shared;
-use crate::EngineError;
 use crate::decide::decision::{Decision, TableBuilt};
+use crate::{EngineError, Stop};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use corun_model::cache::coschedule::{QueryId, Why};
@@ -102,15 +102,17 @@ pub(super) struct Cancel {
     shared: Arc<Shared>,
     id: QueryId,
     task: AbortHandle,
+    stop: Stop,
     needed: bool,
 }
 
 impl Cancel {
-    pub(super) fn new(shared: &Arc<Shared>, id: QueryId, task: AbortHandle) -> Self {
+    pub(super) fn new(shared: &Arc<Shared>, id: QueryId, task: AbortHandle, stop: Stop) -> Self {
         Self {
             shared: Arc::clone(shared),
             id,
             task,
+            stop,
             needed: true,
         }
     }
@@ -120,6 +122,7 @@ impl Drop for Cancel {
     fn drop(&mut self) {
         if self.needed {
             self.shared.give_up(self.id);
+            self.stop.stop();
             self.task.abort();
         }
     }

@@ -9,7 +9,7 @@ use super::shape::{self, Knowledge, MainJoin, Reading};
 use crate::decide::decision::Alternative;
 use crate::index::IndexedSource;
 use crate::steering::Steering;
-use crate::{CorunOptions, EngineError, JoinChoice};
+use crate::{CorunOptions, EngineError, JoinChoice, Stop, stoppable};
 use corun_model::cache::locality::{Classifier, Footprint};
 use corun_model::cache::plan_choice::{COST_MARGIN, ChoiceRule, JoinOperator, SubTree};
 use datafusion::common::tree_node::TreeNode;
@@ -58,8 +58,9 @@ pub async fn forms(
     optimized: &LogicalPlan,
     memory: &Memory,
     names: &Names,
+    stop: Option<&Stop>,
 ) -> Result<Vec<Form>> {
-    let first = form(state, optimized, memory, names).await?;
+    let first = form(state, optimized, memory, names, stop).await?;
     let joins = first.reading.joins.clone();
     let mut forms = vec![first];
     // Whoever switched index joins on or off has chosen already.
@@ -86,7 +87,7 @@ pub async fn forms(
             |(at, join): (usize, &MainJoin)| (join.name.clone(), join.indexed != (flips >> at & 1 == 1));
         let steering = Steering::new(joins.iter().enumerate().map(wanted));
         state.config_mut().options_mut().extensions.insert(steering);
-        let form = form(state, optimized, memory, names).await?;
+        let form = form(state, optimized, memory, names, stop).await?;
         let (indexed, hashed) = operators(&form.plan)?;
         let realised = joins.iter().enumerate().map(wanted).all(|(name, index)| {
             let there = if index { &indexed } else { &hashed };
@@ -101,11 +102,19 @@ pub async fn forms(
     Ok(forms)
 }
 
-async fn form(state: &SessionState, optimized: &LogicalPlan, memory: &Memory, names: &Names) -> Result<Form> {
-    let plan = state
-        .query_planner()
-        .create_physical_plan(optimized, state)
-        .await?;
+async fn form(
+    state: &SessionState,
+    optimized: &LogicalPlan,
+    memory: &Memory,
+    names: &Names,
+    stop: Option<&Stop>,
+) -> Result<Form> {
+    let planner = state.query_planner();
+    let plan = planner.create_physical_plan(optimized, state).await?;
+    let plan = match stop {
+        Some(stop) => stoppable(plan, stop)?,
+        None => plan,
+    };
     let knowledge = Knowledge {
         memory,
         names,

@@ -182,6 +182,7 @@ async fn planned(
         partitions: options.partitions.unwrap_or(session),
         classifier,
         choice: options.choice,
+        stop: None,
     };
     plan(&request, logical).await
 }

@@ -37,7 +37,7 @@ mod size;
 mod statement;
 pub(crate) mod text;
 
-use crate::{EngineError, join_order};
+use crate::{EngineError, Stop, join_order};
 use corun_model::cache::locality::{Classifier, Footprint, Thresholds};
 use corun_model::cache::pipeline::{PlanShape, pipelines};
 use corun_model::cache::plan_choice::ChoiceRule;
@@ -62,6 +62,8 @@ pub(crate) struct PlanRequest<'a> {
     pub classifier: Classifier,
     /// How to choose among forms of the plan; `None`: the cheapest.
     pub choice: Option<ChoiceRule>,
+    /// What stops it while it runs; `None`: it will not run.
+    pub stop: Option<Stop>,
 }
 
 /// A query ready to run.
@@ -93,7 +95,7 @@ pub(crate) async fn plan(request: &PlanRequest<'_>, logical: &LogicalPlan) -> Re
     let optimized = state.optimize(logical)?;
     let names = names::Names::in_plan(&optimized)?;
     let task = state.task_ctx();
-    let planning = alternatives::forms(&mut state, &optimized, &memory, &names);
+    let planning = alternatives::forms(&mut state, &optimized, &memory, &names, request.stop.as_ref());
     let (forms, orders) = join_order::noting(planning).await;
     let mut forms = forms?;
     // Other forms of the plan have the same ones.

@@ -30,6 +30,7 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, Count, RecordOutput};
 use futures::StreamExt;
 use std::ops::Range;
 use std::sync::Arc;
+use tokio::task::coop::consume_budget;
 
 /// What becomes of an outer row with and without partners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,6 +168,8 @@ impl Joiner {
             }
             let elapsed = self.metrics.baseline.elapsed_compute().clone();
             if let Some(current) = self.current.take() {
+                // A batch may have any number of pairs, none of which the condition lets through.
+                consume_budget().await;
                 let _timer = elapsed.timer();
                 self.step(current)?;
             } else if let Some(input) = &mut self.input {

@@ -29,6 +29,7 @@ use futures::{Stream, StreamExt};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tokio::task::coop::consume_budget;
 
 /// The parts of a join that every step reads.
 pub struct ProbeSpec {
@@ -139,6 +140,8 @@ impl Prober {
                 return Ok(None);
             }
             if let Some(current) = self.current.take() {
+                // A batch may have any number of pairs, none of which the condition lets through.
+                consume_budget().await;
                 self.timed(|this| this.step(current))?;
             } else if let Some(input) = &mut self.input {
                 match input.next().await {

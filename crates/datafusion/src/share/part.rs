@@ -2,6 +2,7 @@
 
 use super::buffer::{Buffer, Filled, Reader, Ticket};
 use super::work::Entry;
+use crate::stop::{Stop, StopOnDrop, stoppable};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{exec_datafusion_err, exec_err};
 use datafusion::error::Result;
@@ -27,6 +28,8 @@ pub(super) struct Part {
     /// Where other statements find it.
     entry: Option<Entry>,
     metrics: ExecutionPlanMetricsSet,
+    /// What runs ends with the last who wants it.
+    stop: StopOnDrop,
     state: Mutex<State>,
 }
 
@@ -57,6 +60,7 @@ impl Part {
             schema,
             partitions,
             metrics: ExecutionPlanMetricsSet::new(),
+            stop: StopOnDrop(Stop::default()),
             state: Mutex::new(State {
                 plan: Some(plan),
                 buffers: vec![None; partitions],
@@ -141,10 +145,14 @@ impl Part {
         if let Some(buffer) = &state.buffers[partition] {
             return Ok(buffer.read(ticket));
         }
-        let Some(plan) = state.plan.clone() else {
+        let Some(mut plan) = state.plan.clone() else {
             return exec_err!("a shared part has no plan");
         };
-        state.begun.get_or_insert_with(Instant::now);
+        if state.begun.is_none() {
+            state.begun = Some(Instant::now());
+            plan = stoppable(plan, &self.stop.0)?;
+            state.plan = Some(Arc::clone(&plan));
+        }
         let input = plan.execute(partition, Arc::clone(context))?;
         let keeper = state.keeps.then_some(KEEPER);
         let readers = state.tickets.iter().copied().chain(keeper);

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 /// A role, as `pg_roles` shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RoleFact {
     /// Its number; 10 is the first.
     pub oid: i32,
@@ -15,6 +15,12 @@ pub struct RoleFact {
     pub login: bool,
     /// Most connections, -1 for any number.
     pub connections_max: i32,
+    /// When its password expires, microseconds since 1970, UTC.
+    pub valid_until: Option<i64>,
+    /// Roles that it was made a member of.
+    pub roles: Vec<String>,
+    /// Its limits, as `name=value`.
+    pub limits: Vec<String>,
 }
 
 /// A setting, as `pg_settings` shows it.
@@ -94,4 +100,8 @@ pub trait SessionFacts: Debug + Send + Sync {
     fn activity(&self) -> Vec<ActivityFact>;
     /// Whether a user (`None`: the current one) has a privilege (`SELECT`, `USAGE`, ...) on an object of a kind (`table`, `schema`, ...).
     fn has_privilege(&self, user: Option<&str>, kind: &str, object: &str, privilege: &str) -> bool;
+    /// Roles that were given the right to read a table, or, where it is `None`, to use a schema.
+    fn holders(&self, _schema: &str, _table: Option<&str>) -> Vec<String> {
+        Vec::new()
+    }
 }

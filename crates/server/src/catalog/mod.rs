@@ -16,6 +16,7 @@ mod information;
 mod oids;
 mod relations;
 mod rewrite;
+mod roles;
 mod rows;
 mod schema;
 mod tables;

@@ -19,6 +19,7 @@ pub(crate) enum Value {
     Float(f32),
     Text(String),
     Ints(Vec<i32>),
+    Texts(Vec<String>),
 }
 
 macro_rules! from {
@@ -41,6 +42,7 @@ from! {
     &str => |value| Value::Text(value.to_owned()),
     String => Value::Text,
     Vec<i32> => Value::Ints,
+    Vec<String> => Value::Texts,
 }
 
 impl<T: Into<Value>> From<Option<T>> for Value {
@@ -145,7 +147,12 @@ fn array(of: &DataType, rows: &[Vec<Value>], at: usize) -> ArrayRef {
         }
         DataType::List(_) => {
             let mut lists = ListBuilder::new(StringBuilder::new());
-            values().for_each(|_| lists.append_null());
+            for value in values() {
+                match value {
+                    Value::Texts(texts) => lists.append_value(texts.iter().map(Some)),
+                    _ => lists.append_null(),
+                }
+            }
             Arc::new(lists.finish())
         }
         _ => Arc::new(StringArray::from_iter(values().map(|value| match value {

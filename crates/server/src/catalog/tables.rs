@@ -3,6 +3,7 @@
 use super::facts::SessionFacts;
 use super::oids;
 use super::relations::{Relation, schemas};
+use super::roles::{pg_auth_members, pg_roles, pg_user};
 use super::rows::{Value, row, table};
 use super::types;
 use datafusion::catalog::{CatalogProvider, TableProvider};
@@ -24,7 +25,7 @@ pub(crate) struct Source<'a> {
     pub(crate) relations: Vec<Relation>,
 }
 
-type Rows = Vec<Vec<Value>>;
+pub(crate) type Rows = Vec<Vec<Value>>;
 type Make = fn(&Source<'_>) -> Rows;
 
 /// Each table: name, columns, rows, and whether it needs the relations.
@@ -118,6 +119,12 @@ pub(crate) const TABLES: &[(&str, &str, Make, bool)] = &[
         false,
     ),
     (
+        "pg_auth_members",
+        "roleid:oid member:oid grantor:oid admin_option:bool",
+        pg_auth_members,
+        false,
+    ),
+    (
         "pg_user",
         "usename:name usesysid:oid usecreatedb:bool usesuper:bool userepl:bool usebypassrls:bool passwd:text valuntil:timestamptz \
          useconfig:text[]",
@@ -182,7 +189,7 @@ impl Source<'_> {
         oids::of(self.catalog, "schema", "", name)
     }
 
-    fn owner(&self) -> String {
+    pub(crate) fn owner(&self) -> String {
         let roles = self.facts.roles().into_iter();
         roles
             .filter(|role| role.oid == OWNER)
@@ -212,6 +219,7 @@ struct Class<'a> {
     rows: f32,
     columns: usize,
     indexed: bool,
+    acl: Option<Vec<String>>,
 }
 
 fn class(of: &Class<'_>) -> Vec<Value> {
@@ -246,7 +254,8 @@ fn class(of: &Class<'_>) -> Vec<Value> {
         0,
         0,
         0,
-        false
+        false,
+        of.acl.clone()
     ]
 }
 
@@ -261,6 +270,7 @@ fn pg_class(source: &Source<'_>) -> Rows {
             rows: relation.rows,
             columns: relation.columns.len(),
             indexed: !relation.indexes.is_empty(),
+            acl: source.acl(&relation.schema, Some(&relation.name)),
         })
     });
     let indexes = source.indexes().map(|(relation, index)| {
@@ -273,6 +283,7 @@ fn pg_class(source: &Source<'_>) -> Rows {
             rows: relation.rows,
             columns: index.columns.len(),
             indexed: false,
+            acl: None,
         })
     });
     let system = super::schema::system_tables().map(|name| {
@@ -285,6 +296,7 @@ fn pg_class(source: &Source<'_>) -> Rows {
             rows: -1.0,
             columns: 0,
             indexed: false,
+            acl: None,
         })
     });
     let information = super::information::names().map(|name| {
@@ -297,6 +309,7 @@ fn pg_class(source: &Source<'_>) -> Rows {
             rows: -1.0,
             columns: 0,
             indexed: false,
+            acl: None,
         })
     });
     tables.chain(indexes).chain(system).chain(information).collect()
@@ -525,7 +538,14 @@ fn pg_namespace(source: &Source<'_>) -> Rows {
     let system = ["pg_catalog".to_owned(), "information_schema".to_owned()];
     let names = system.into_iter().chain(schemas(source.provider));
     names
-        .map(|name| row![source.schema(&name), name, OWNER])
+        .map(|name| {
+            row![
+                source.schema(&name),
+                name.as_str(),
+                OWNER,
+                source.acl(&name, None)
+            ]
+        })
         .collect()
 }
 
@@ -550,46 +570,6 @@ fn pg_database(source: &Source<'_>) -> Rows {
         ]
     };
     source.catalogs.iter().map(of).collect()
-}
-
-fn pg_roles(source: &Source<'_>) -> Rows {
-    let roles = source.facts.roles().into_iter();
-    roles
-        .map(|role| {
-            row![
-                role.name,
-                role.superuser,
-                true,
-                role.superuser,
-                false,
-                role.login,
-                false,
-                role.connections_max,
-                "********",
-                Value::Null,
-                role.superuser,
-                Value::Null,
-                role.oid
-            ]
-        })
-        .collect()
-}
-
-fn pg_user(source: &Source<'_>) -> Rows {
-    let roles = source.facts.roles().into_iter().filter(|role| role.login);
-    roles
-        .map(|role| {
-            row![
-                role.name,
-                role.oid,
-                false,
-                role.superuser,
-                false,
-                role.superuser,
-                "********"
-            ]
-        })
-        .collect()
 }
 
 /// Settings that no session has but clients ask for.

@@ -17,10 +17,8 @@ use corun_wire::tls::{TlsError, TlsFiles, TlsMode, TlsServer};
 use parking_lot::RwLock;
 use ring::rand::SystemRandom;
 
-use crate::catalog::RoleFact;
-use crate::data::{DataError, FileRights};
-use crate::session::Rights;
-use crate::users::UserTable;
+use crate::data::DataError;
+use crate::users::{LiveUsers, UserTable};
 
 /// Rules where there are no users: this machine's own, without a proof.
 const RULES_WITHOUT_USERS: &str =
@@ -62,12 +60,13 @@ pub enum AccessError {
     Random,
 }
 
-/// Who gets in, and what they may read. Sessions ask it for rights, so that those of [`Access::reload`] hold for them from their next statement
-/// on; a session whose user is gone goes on, and may read nothing.
+/// Who gets in, and what they may read. Sessions ask its [`LiveUsers`] for rights, so that those of [`Access::reload`] hold for them from their
+/// next statement on; a session whose user is gone goes on, and may read nothing.
 pub struct Access {
     files: AccessFiles,
     listen: Vec<SocketAddr>,
     random: SystemRandom,
+    users: Arc<LiveUsers>,
     now: RwLock<Arc<AccessState>>,
 }
 
@@ -80,12 +79,17 @@ impl std::fmt::Debug for Access {
 }
 
 /// Who gets in, by the files as they were when they were read.
-pub(super) struct AccessState {
+struct AccessState {
     rules: Rules,
     maps: IdentMaps,
-    users: UserTable,
     mock: Mock,
     tls: Option<TlsServer>,
+}
+
+/// What a login is held against, from its beginning to its end.
+pub(super) struct LoginAccess {
+    state: Arc<AccessState>,
+    users: Arc<UserTable>,
 }
 
 /// Where the parts of an [`Access`] are read from.
@@ -110,12 +114,15 @@ impl Access {
     /// Files that cannot be read; an address that others reach without users, or without TLS.
     pub fn load(files: &AccessFiles, listen: &[SocketAddr]) -> Result<Self, AccessError> {
         let random = SystemRandom::new();
-        let now = RwLock::new(Arc::new(AccessState::load(files, listen, &random)?));
+        let (state, users) = AccessState::load(files, listen, &random)?;
+        let is_toml = |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "toml");
+        let path = files.users.as_ref().filter(is_toml).cloned();
         Ok(Self {
             files: files.clone(),
             listen: listen.to_vec(),
             random,
-            now,
+            users: Arc::new(LiveUsers::new(users, path)),
+            now: RwLock::new(Arc::new(state)),
         })
     }
 
@@ -124,26 +131,36 @@ impl Access {
     /// # Errors
     /// As [`Access::load`]; then everything stays as it was.
     pub fn reload(&self) -> Result<(), AccessError> {
-        let read = AccessState::load(&self.files, &self.listen, &self.random)?;
-        *self.now.write() = Arc::new(read);
+        let (state, users) = AccessState::load(&self.files, &self.listen, &self.random)?;
+        *self.now.write() = Arc::new(state);
+        self.users.replace(users);
         Ok(())
     }
 
     /// Whether everyone who reaches the server gets in as whoever they say.
     pub fn is_open(&self) -> bool {
-        self.now().users.is_everyone()
+        self.users.now().is_everyone()
+    }
+
+    /// Who there is; sessions ask it for rights.
+    pub fn users(&self) -> &Arc<LiveUsers> {
+        &self.users
     }
 
     /// What is not wrong but should be looked at.
     pub fn warnings(&self) -> Vec<String> {
-        let now = self.now();
-        let of_tls = now.tls.iter().flat_map(TlsServer::warnings);
-        now.users.warnings().iter().chain(of_tls).cloned().collect()
+        let mut warnings = self.users.now().warnings().to_vec();
+        let state = Arc::clone(&self.now.read());
+        warnings.extend(state.tls.iter().flat_map(TlsServer::warnings).cloned());
+        warnings
     }
 
     /// What a login that begins now is held against.
-    pub(super) fn now(&self) -> Arc<AccessState> {
-        Arc::clone(&self.now.read())
+    pub(super) fn now(&self) -> LoginAccess {
+        LoginAccess {
+            state: Arc::clone(&self.now.read()),
+            users: self.users.now(),
+        }
     }
 
     /// Random numbers.
@@ -153,7 +170,11 @@ impl Access {
 }
 
 impl AccessState {
-    fn load(files: &AccessFiles, listen: &[SocketAddr], random: &SystemRandom) -> Result<Self, AccessError> {
+    fn load(
+        files: &AccessFiles,
+        listen: &[SocketAddr],
+        random: &SystemRandom,
+    ) -> Result<(Self, UserTable), AccessError> {
         let tls = match (&files.tls_cert, &files.tls_key) {
             (None, None) => None,
             (Some(cert), Some(key)) => Some(TlsServer::load(&TlsFiles {
@@ -181,50 +202,34 @@ impl AccessState {
             None => Rules::parse(&default_rules(files), Path::new("the rules without a file"))?,
         };
         let mock = users.mock(random).ok_or(AccessError::Random)?;
-        Ok(Self {
+        let state = Self {
             rules,
             maps: IdentMaps::default(),
-            users,
             mock,
             tls,
-        })
+        };
+        Ok((state, users))
     }
+}
 
+impl LoginAccess {
     /// Sessions of TLS, where there is a certificate.
     pub(super) fn tls(&self) -> Option<&TlsServer> {
-        self.tls.as_ref()
+        self.state.tls.as_ref()
     }
 
     /// What logins are held against.
     pub(super) fn policy<'a>(&'a self, random: &'a SystemRandom) -> Policy<'a> {
         Policy {
-            rules: &self.rules,
-            maps: &self.maps,
-            users: &self.users,
-            mock: &self.mock,
+            rules: &self.state.rules,
+            maps: &self.state.maps,
+            users: &*self.users,
+            mock: &self.state.mock,
             random,
-            offers_tls: self.tls.is_some(),
+            offers_tls: self.state.tls.is_some(),
             // Rules say so (`hostssl`).
             requires_tls: false,
         }
-    }
-}
-
-impl Rights for Access {
-    fn files(&self, user: &str) -> FileRights {
-        self.now().users.files(user)
-    }
-
-    fn may_read(&self, user: &str, schema: &str, table: &str) -> bool {
-        self.now().users.may_read(user, schema, table)
-    }
-
-    fn is_superuser(&self, user: &str) -> bool {
-        self.now().users.is_superuser(user)
-    }
-
-    fn roles(&self) -> Vec<RoleFact> {
-        self.now().users.roles()
     }
 }
 

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use super::access::Access;
 use super::config::FrontConfig;
 use crate::operate::SessionName;
+use crate::session::Rights as _;
 
 /// Connections beyond the sessions that there may be: logins, and requests to cancel.
 const LOGINS_MAX: usize = 256;
@@ -186,9 +187,9 @@ impl Shared {
             return Err(too_many());
         }
         let of_user = sessions.of_user.get(user).copied().unwrap_or_default();
-        if self
-            .config
-            .user_connections_max
+        let own = self.access.users().now().limits(user).connections;
+        if own
+            .or(self.config.user_connections_max)
             .is_some_and(|most| of_user >= most)
         {
             let what = format!("too many connections for role \"{user}\"");

@@ -9,6 +9,7 @@ use super::engine::Inner;
 use super::parameters;
 use super::plan::Planned;
 use super::portal::{Limits, Portal, State};
+use super::share::{SessionTurn, UserShare};
 use super::shared::Shared;
 use super::statement::{self, Kind, Parsed};
 use super::values::columns_of;
@@ -94,6 +95,8 @@ pub struct ClientSession {
     pub(super) applied: u64,
     /// Reported settings as the client knows them.
     told: BTreeMap<String, String>,
+    share: Arc<UserShare>,
+    turn: Mutex<SessionTurn>,
 }
 
 impl std::fmt::Debug for ClientSession {
@@ -111,7 +114,12 @@ impl Drop for ClientSession {
 }
 
 impl ClientSession {
-    pub(super) fn new(engine: Arc<Inner>, context: SessionContext, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(
+        engine: Arc<Inner>,
+        context: SessionContext,
+        shared: Arc<Shared>,
+        share: Arc<UserShare>,
+    ) -> Self {
         let told = shared.settings.lock().reported().into_iter().collect();
         let name = SessionName {
             user: shared.who.user.clone(),
@@ -137,6 +145,8 @@ impl ClientSession {
             effects: Vec::new(),
             applied: 0,
             told,
+            share,
+            turn: Mutex::default(),
         }
     }
 
@@ -361,7 +371,12 @@ impl ClientSession {
     fn begin(&mut self, statement: &Parsed) -> Limits {
         self.apply_settings();
         self.shared.begins(&statement.text);
-        let timeout = self.shared.settings.lock().statement_timeout();
+        let most = self.engine.rights.limits(&self.shared.who.user).statement_timeout;
+        let timeout = {
+            let mut settings = self.shared.settings.lock();
+            settings.statement_timeout_max = most;
+            settings.statement_timeout().into_iter().chain(most).min()
+        };
         Limits::new(self.cancel.begin(), timeout)
     }
 

@@ -5,6 +5,8 @@ use super::error::more;
 use super::plan::read_only;
 use super::portal::{Portal, State};
 use super::statement::{Kind, Parsed};
+use crate::catalog::SessionFacts as _;
+use crate::users::{Change, Right};
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use corun_datafusion::{Coordinator, State as Queue};
@@ -146,6 +148,7 @@ impl ClientSession {
                 None => Err(no_cursor(name)),
             },
             Kind::Nothing(tag) => Ok(tag),
+            Kind::Rights(change) => self.change_rights(change),
             Kind::Write(what) => Err(read_only(what)),
             Kind::Unsupported(what) => Err(Refusal::new(
                 code::NOT_SUPPORTED,
@@ -155,6 +158,66 @@ impl ClientSession {
                 code::INTERNAL_ERROR,
                 "this statement has no such way",
             )),
+        }
+    }
+
+    /// Changes users or their rights, in the file and for everyone from now on.
+    fn change_rights(&self, change: &Change) -> Result<&'static str, Refusal> {
+        let verb = change.verb();
+        if self.transaction != TransactionStatus::Idle {
+            let what = format!("{verb} cannot run inside a transaction block");
+            return Err(Refusal::new(more::ACTIVE_TRANSACTION, what));
+        }
+        let change = match change {
+            Change::Grant(right, roles, is_grant) => {
+                Change::Grant(self.found(right)?, roles.clone(), *is_grant)
+            }
+            other => other.clone(),
+        };
+        self.engine.rights.change(&self.shared.who.user, &change)?;
+        Ok(verb)
+    }
+
+    /// The right with the schemas of its tables, which there must be.
+    fn found(&self, right: &Right) -> Result<Right, Refusal> {
+        let schemas = self.engine.schemas(&self.shared.database);
+        let schema = |name: &str| match schemas.iter().any(|known| known == name) {
+            true => Ok(()),
+            false => Err(Refusal::new(
+                more::UNDEFINED_SCHEMA,
+                format!("schema \"{name}\" does not exist"),
+            )),
+        };
+        match right {
+            Right::Roles(_) => Ok(right.clone()),
+            Right::Usage(names) => names
+                .iter()
+                .try_for_each(|name| schema(name))
+                .map(|()| right.clone()),
+            Right::Read(tables) => {
+                let tables = tables.iter().map(|text| {
+                    let (of, table) = text.split_once('.').unwrap_or(("", text));
+                    let path = self.shared.search_path();
+                    let among: Vec<&str> = match of {
+                        "" => path.iter().map(String::as_str).collect(),
+                        of => vec![of],
+                    };
+                    if !of.is_empty() {
+                        schema(of)?;
+                    }
+                    let found = among
+                        .into_iter()
+                        .find(|schema| table == "*" || self.has_table(schema, table));
+                    found.map(|schema| format!("{schema}.{table}")).ok_or_else(|| {
+                        let shown = text.trim_start_matches('.');
+                        Refusal::new(
+                            more::UNDEFINED_TABLE,
+                            format!("relation \"{shown}\" does not exist"),
+                        )
+                    })
+                });
+                Ok(Right::Read(tables.collect::<Result<_, _>>()?))
+            }
         }
     }
 

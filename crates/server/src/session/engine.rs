@@ -2,12 +2,17 @@
 
 use super::client::{ClientSession, Identity};
 use super::settings::Settings;
+use super::share::UserShare;
 use super::shared::Shared;
 use crate::catalog::{self, ActivityFact, RoleFact, SessionFacts};
 use crate::data::{Data, DataConfig, DataError, FileRights};
 use crate::operate::{StatementLog, Statements};
-use corun_datafusion::{Coordinator, CoordinatorOptions, EngineError, EngineOptions, SharedWorkState};
+use crate::users::{Change, UserLimits};
+use corun_datafusion::{
+    Coordinator, CoordinatorOptions, EngineError, EngineOptions, SharedWorkState, set_for_memory_limit,
+};
 use corun_wire::error::{Refusal, code};
+use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::prelude::SessionContext;
 use parking_lot::Mutex;
@@ -15,6 +20,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
+
+/// Stack of each thread that plans statements or drops what it has planned; only what is used of it takes memory. The deepest statement that
+/// is let in is in the tests.
+pub(super) const STACK_BYTES: usize = 32 << 20;
 
 /// What users may do. Called while statements are planned: quick, and never waiting.
 pub trait Rights: std::fmt::Debug + Send + Sync {
@@ -26,6 +35,30 @@ pub trait Rights: std::fmt::Debug + Send + Sync {
     fn is_superuser(&self, user: &str) -> bool;
     /// All roles, as `pg_roles` shows them.
     fn roles(&self) -> Vec<RoleFact>;
+    /// Whether a user may name what is in a schema.
+    fn may_use(&self, _user: &str, _schema: &str) -> bool {
+        true
+    }
+    /// Whether a user is in a role.
+    fn is_member(&self, user: &str, role: &str) -> bool {
+        user == role || self.is_superuser(user)
+    }
+    /// Roles that were given the right to read a table, or, where it is `None`, to use a schema.
+    fn holders(&self, _schema: &str, _table: Option<&str>) -> Vec<String> {
+        Vec::new()
+    }
+    /// What a user may take.
+    fn limits(&self, _user: &str) -> UserLimits {
+        UserLimits::default()
+    }
+    /// Changes users or rights, which takes a moment.
+    ///
+    /// # Errors
+    /// What this user may not change, or nobody; PostgreSQL's for roles that there are or are not.
+    fn change(&self, _by: &str, _change: &Change) -> Result<(), DataError> {
+        Err(DataError::new("0A000", "this server keeps no users")
+            .hint("Start it with --users FILE.toml; `corun-sql user add` makes one."))
+    }
 }
 
 /// Everybody may read everything and name all allowed files.
@@ -70,6 +103,29 @@ pub struct EngineConfig {
     pub log: StatementLog,
     /// Threads for planning and for statements that are no queries; 0: as many as the machine has CPUs.
     pub threads: usize,
+    /// Makes the engine; `None`: one that runs everything in this process.
+    pub make: Option<MakeEngine>,
+}
+
+/// Makes an engine of options: where statements run on other machines, which this crate does not know.
+#[derive(Clone)]
+pub struct MakeEngine(Arc<Make>);
+
+type Make = dyn Fn(&EngineOptions) -> Result<corun_datafusion::Engine, EngineError> + Send + Sync;
+
+impl MakeEngine {
+    /// By this function.
+    pub fn new(
+        make: impl Fn(&EngineOptions) -> Result<corun_datafusion::Engine, EngineError> + Send + Sync + 'static,
+    ) -> Self {
+        MakeEngine(Arc::new(make))
+    }
+}
+
+impl std::fmt::Debug for MakeEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MakeEngine")
+    }
 }
 
 impl EngineConfig {
@@ -83,6 +139,7 @@ impl EngineConfig {
             rights: Arc::new(FullRights),
             log: StatementLog::default(),
             threads: 0,
+            make: None,
         }
     }
 }
@@ -115,7 +172,11 @@ pub(super) struct Inner {
     pub(super) rights: Arc<dyn Rights>,
     statement_timeout: Option<Duration>,
     runtime: Option<Runtime>,
+    /// For what the coordinator does not run: operators may keep a thread for a while, and those above must be free to end them.
+    operators: Option<Runtime>,
     sessions: Mutex<BTreeMap<u32, Weak<Shared>>>,
+    /// Of users that have sessions.
+    shares: Mutex<BTreeMap<String, Weak<UserShare>>>,
 }
 
 impl Inner {
@@ -132,16 +193,42 @@ impl Inner {
             .unwrap_or_default()
     }
 
+    /// Where operators run that the coordinator does not.
+    ///
+    /// # Panics
+    /// Never: the runtime is there as long as the engine.
+    pub(super) fn operators(&self) -> &Handle {
+        match &self.operators {
+            Some(runtime) => runtime.handle(),
+            None => unreachable!("the runtime is taken when the engine is dropped"),
+        }
+    }
+
     /// A session has ended.
     pub(super) fn left(&self, pid: u32) {
         self.sessions.lock().remove(&pid);
+        self.shares.lock().retain(|_, share| share.strong_count() > 0);
+    }
+
+    /// What the sessions of a user share; those from before its memory was changed have another.
+    fn share(&self, user: &str) -> Result<Arc<UserShare>, Refusal> {
+        let limits = self.rights.limits(user);
+        let mut shares = self.shares.lock();
+        let known = shares.get(user).and_then(Weak::upgrade);
+        if let Some(share) = known.filter(|share| share.memory_bytes == limits.memory_bytes) {
+            return Ok(share);
+        }
+        let made = UserShare::new(user, &limits, &self.base.runtime_env());
+        let share = Arc::new(made.map_err(|error| super::error::refusal(&error, ""))?);
+        shares.insert(user.to_owned(), Arc::downgrade(&share));
+        Ok(share)
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         // The last session may end on one of these very threads.
-        if let Some(runtime) = self.runtime.take() {
+        for runtime in [self.runtime.take(), self.operators.take()].into_iter().flatten() {
             runtime.shutdown_background();
         }
     }
@@ -161,23 +248,29 @@ impl Engine {
                 .push((format!("datafusion.sql_parser.{name}"), value.to_owned()));
         }
         let data = Data::open(config.data)?;
-        let engine = corun_datafusion::Engine::new(&options)?;
+        let engine = match &config.make {
+            Some(MakeEngine(make)) => make(&options)?,
+            None => corun_datafusion::Engine::new(&options)?,
+        };
         let coordinator = config
             .coordinator
             .map(|options| Coordinator::new(&engine, options))
             .transpose()?;
         let base = engine.session_context();
+        super::bounded::install(&base);
         data.install(&base).map_err(EngineError::from)?;
-        let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        if config.threads > 0 {
-            runtime.worker_threads(config.threads);
-        }
-        // Plans of many joins recurse deeply.
-        let runtime = runtime
-            .thread_name("corun-session")
-            .thread_stack_size(8 << 20)
-            .enable_all()
-            .build()?;
+        let threads = |name: &str| {
+            let mut runtime = tokio::runtime::Builder::new_multi_thread();
+            if config.threads > 0 {
+                runtime.worker_threads(config.threads);
+            }
+            runtime
+                .thread_name(name)
+                .thread_stack_size(STACK_BYTES)
+                .enable_all()
+                .build()
+        };
+        let (runtime, operators) = (threads("corun-session")?, threads("corun-operators")?);
         Ok(Engine(Arc::new(Inner {
             data,
             base,
@@ -187,7 +280,9 @@ impl Engine {
             rights: config.rights,
             statement_timeout: config.statement_timeout,
             runtime: Some(runtime),
+            operators: Some(operators),
             sessions: Mutex::default(),
+            shares: Mutex::default(),
         })))
     }
 
@@ -213,10 +308,9 @@ impl Engine {
         } else {
             "off"
         };
-        let timeout = self
-            .0
-            .statement_timeout
-            .map(|timeout| timeout.as_millis().to_string());
+        let most = self.0.rights.limits(&who.user).statement_timeout;
+        let timeout = self.0.statement_timeout.into_iter().chain(most).min();
+        let timeout = timeout.map(|timeout| timeout.as_millis().to_string());
         let timeout = timeout
             .iter()
             .map(|timeout| ("statement_timeout", timeout.as_str()));
@@ -229,9 +323,17 @@ impl Engine {
             ("is_superuser", superuser),
             ("session_authorization", who.user.as_str()),
         ];
-        let settings = Settings::new(&fixed, timeout.chain(given))?;
-        let context = SessionContext::new_with_state(self.0.base.state());
+        let settings = Settings::new(&fixed, most, timeout.chain(given))?;
         let failed = |error| super::error::refusal(&error, "");
+        let share = self.0.share(&who.user)?;
+        let mut state = self.0.base.state();
+        if let Some(env) = &share.env {
+            set_for_memory_limit(state.config_mut()).map_err(failed)?;
+            state = SessionStateBuilder::new_from_existing(state)
+                .with_runtime_env(Arc::clone(env))
+                .build();
+        }
+        let context = SessionContext::new_with_state(state);
         self.0.data.install(&context).map_err(failed)?;
         context
             .state_ref()
@@ -246,7 +348,7 @@ impl Engine {
         let facts: Arc<dyn SessionFacts> = Arc::clone(&shared) as _;
         catalog::install(&context, facts).map_err(failed)?;
         self.0.sessions.lock().insert(pid, Arc::downgrade(&shared));
-        Ok(ClientSession::new(Arc::clone(&self.0), context, shared))
+        Ok(ClientSession::new(Arc::clone(&self.0), context, shared, share))
     }
 
     /// The catalog that a client is connected to.

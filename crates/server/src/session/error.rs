@@ -19,6 +19,7 @@ pub(super) mod more {
     pub(crate) const GROUPING: &str = "42803";
     pub(crate) const DIVISION_BY_ZERO: &str = "22012";
     pub(crate) const IO_ERROR: &str = "58030";
+    pub(crate) const UNDEFINED_SCHEMA: &str = "3F000";
     pub(crate) const READ_ONLY: &str = "25006";
     pub(crate) const NO_TRANSACTION: &str = "25P01";
     pub(crate) const ACTIVE_TRANSACTION: &str = "25001";

@@ -11,6 +11,7 @@
 //! Sync, [`ClientSession::end_pipeline`]. All futures are polled on [`Engine::runtime`]. After each call [`ClientSession::take_effects`] says
 //! what else the client has to hear. What it is not: a place for logins or rights; [`Rights`] answers what a user may do.
 
+mod bounded;
 mod cancel;
 mod client;
 mod commands;
@@ -20,6 +21,7 @@ mod parameters;
 mod plan;
 mod portal;
 mod settings;
+mod share;
 mod shared;
 mod statement;
 mod values;
@@ -27,6 +29,6 @@ mod zone;
 
 pub use cancel::CancelHandle;
 pub use client::{ClientSession, Effect, Identity, Prepared};
-pub use engine::{Engine, EngineConfig, FullRights, Rights, ServerError};
+pub use engine::{Engine, EngineConfig, FullRights, MakeEngine, Rights, ServerError};
 pub use portal::{Gone, Portal, Ran, Sink};
 pub use statement::Parsed;

@@ -4,6 +4,7 @@
 use super::client::ClientSession;
 use super::error::{self, more};
 use super::parameters;
+use super::settings::check_bounds;
 use crate::data::nearest;
 use arrow::datatypes::DataType;
 use corun_wire::error::{Refusal, code};
@@ -12,11 +13,16 @@ use datafusion::common::TableReference;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::{LogicalPlan, Statement as PlannedStatement};
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{Ident, ObjectNamePart, Statement as Sql, visit_relations_mut};
+use datafusion::sql::sqlparser::ast::{
+    Ident, ObjectNamePart, Statement as Sql, visit_relations, visit_relations_mut,
+};
 use futures::FutureExt;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
+
+/// Tables that a statement may name, each time that it does.
+const RELATIONS_MAX: usize = 500;
 
 /// A statement's plan and the types of its parameters.
 pub(super) struct Planned {
@@ -64,6 +70,7 @@ impl ClientSession {
         let user = &self.shared.who.user;
         let files = self.engine.rights.files(user);
         self.engine.data.gate(statement, files)?;
+        check_relations(statement)?;
         let mut statement = statement.clone();
         self.resolve(&mut statement).await;
         if let (Some(types), Statement::Statement(sql)) = (types, &mut statement) {
@@ -95,6 +102,9 @@ impl ClientSession {
             return Err(read_only(&dml.op.to_string().to_uppercase()));
         }
         let plan = self.engine.data.gate_plan(plan, files)?;
+        if let LogicalPlan::Statement(PlannedStatement::SetVariable(set)) = &plan {
+            check_bounds(&set.variable, &set.value, self.engine.rights.is_superuser(user))?;
+        }
         self.check_rights(&plan)?;
         Ok(plan)
     }
@@ -171,7 +181,7 @@ impl ClientSession {
         });
     }
 
-    fn has_table(&self, schema: &str, table: &str) -> bool {
+    pub(super) fn has_table(&self, schema: &str, table: &str) -> bool {
         let catalog = self.context.catalog(&self.shared.database);
         let schema = catalog.and_then(|catalog| catalog.schema(schema));
         schema.is_some_and(|schema| schema.table_exist(table))
@@ -202,6 +212,28 @@ impl ClientSession {
         match elsewhere.map(String::as_str).or_else(|| nearest(&name, &known)) {
             Some(near) => refusal.hint(format!("Perhaps you meant the table \"{near}\".")),
             None => refusal.hint("\\d in psql, or information_schema.tables, lists the tables."),
+        }
+    }
+}
+
+/// Refuses a statement with more tables than can be planned in a reasonable time, which nothing interrupts.
+fn check_relations(statement: &Statement) -> Result<(), Refusal> {
+    let Statement::Statement(sql) = statement else {
+        return Ok(());
+    };
+    let mut count = 0;
+    let visited = visit_relations(sql.as_ref(), |_| {
+        count += 1;
+        match count > RELATIONS_MAX {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    match visited {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => {
+            let what = format!("a statement names more than {RELATIONS_MAX} tables");
+            Err(Refusal::new("54001", what))
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::cancel::Running;
 use super::client::Prepared;
 use super::error;
+use super::share::Turn;
 use super::values::{cells, plain};
 use super::zone::Zone;
 use crate::operate::Work;
@@ -68,11 +69,17 @@ pub(super) enum State {
     Done(Tag),
 }
 
-/// Where batches come from.
+/// Where batches come from, and the turn of the user's that they take.
 pub(super) enum Source {
-    Coordinated(Submitted),
+    Coordinated(
+        Submitted,
+        #[allow(dead_code, reason = "its end matters")] Option<Arc<Turn>>,
+    ),
     /// The lock is never waited for: it makes a session that has cursors something that threads may share.
-    Session(Mutex<SendableRecordBatchStream>),
+    Session(
+        Mutex<SendableRecordBatchStream>,
+        #[allow(dead_code, reason = "its end matters")] Option<Arc<Turn>>,
+    ),
     /// What the session made itself.
     Made(Option<RecordBatch>),
 }
@@ -128,8 +135,8 @@ impl Rows {
 
     pub(super) fn schema(&mut self) -> SchemaRef {
         match &mut self.source {
-            Source::Coordinated(rows) => rows.schema(),
-            Source::Session(rows) => rows.get_mut().schema(),
+            Source::Coordinated(rows, _) => rows.schema(),
+            Source::Session(rows, _) => rows.get_mut().schema(),
             Source::Made(batch) => batch
                 .as_ref()
                 .map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema),
@@ -138,12 +145,12 @@ impl Rows {
 
     async fn next(&mut self, text: &str) -> Result<Option<RecordBatch>, Refusal> {
         match &mut self.source {
-            Source::Coordinated(rows) => rows
+            Source::Coordinated(rows, _) => rows
                 .next()
                 .await
                 .transpose()
                 .map_err(|error| error::of_engine(&error, text)),
-            Source::Session(rows) => {
+            Source::Session(rows, _) => {
                 let batch = rows.get_mut().next().await.transpose();
                 batch.map_err(|error| Refusal {
                     position: None,

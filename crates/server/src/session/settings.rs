@@ -2,8 +2,10 @@
 //!
 //! Settings of DataFusion and corun (`datafusion.*`, `corun.*`) are not here: those the session's context keeps.
 
+mod bounds;
 mod known;
 
+pub(super) use self::bounds::check as check_bounds;
 pub(super) use self::known::SERVER_VERSION;
 use self::known::{SETTINGS, Setting, Takes};
 use super::zone::Zone;
@@ -45,6 +47,8 @@ pub(super) struct Settings {
     zone: Zone,
     /// Changes with each change.
     pub(super) version: u64,
+    /// What `statement_timeout` may be at most; the user's.
+    pub(super) statement_timeout_max: Option<Duration>,
 }
 
 impl Settings {
@@ -54,6 +58,7 @@ impl Settings {
     /// A value that is not taken.
     pub(super) fn new<'s>(
         fixed: &[(&str, &str)],
+        statement_timeout_max: Option<Duration>,
         given: impl Iterator<Item = (&'s str, &'s str)>,
     ) -> Result<Settings, Refusal> {
         let (zone, _) =
@@ -67,6 +72,7 @@ impl Settings {
             ends: None,
             zone,
             version: 1,
+            statement_timeout_max,
         };
         for (name, value) in fixed {
             settings.now.insert((*name).to_owned(), (*value).to_owned());
@@ -100,6 +106,11 @@ impl Settings {
     /// # Errors
     /// No such setting; a value that it does not take.
     pub(super) fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<String, Refusal> {
+        if let (Some(of), Some(value)) = (find(name), value)
+            && of.name == "statement_timeout"
+        {
+            self.check_timeout(value)?;
+        }
         let (key, value) = match (find(name), value) {
             (Some(of), None) => (of.name.to_owned(), self.default_of(of)),
             (Some(of), Some(value)) => (of.name.to_owned(), checked(of, value)?),
@@ -127,6 +138,23 @@ impl Settings {
         self.now.insert(key, value.clone());
         self.renewed();
         Ok(value)
+    }
+
+    /// Whether the user may let statements run so long.
+    fn check_timeout(&self, value: &str) -> Result<(), Refusal> {
+        let (Some(most), Some(wanted)) = (self.statement_timeout_max, milliseconds(value)) else {
+            return Ok(());
+        };
+        let most = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
+        match (1..=most).contains(&wanted) {
+            true => Ok(()),
+            false => {
+                let what = format!(
+                    "{wanted} ms is outside the valid range for parameter \"statement_timeout\" (1 .. {most})"
+                );
+                Err(Refusal::new(code::INVALID_PARAMETER_VALUE, what).hint("The range is this user's."))
+            }
+        }
     }
 
     fn default_of(&self, of: &Setting) -> String {
@@ -401,7 +429,7 @@ mod tests {
     use super::*;
 
     fn settings() -> Settings {
-        Settings::new(&[], [("application_name", "test")].into_iter()).unwrap()
+        Settings::new(&[], None, [("application_name", "test")].into_iter()).unwrap()
     }
 
     #[test]
@@ -453,6 +481,18 @@ mod tests {
         assert_eq!(it.application_name(), "a");
         it.reset_all();
         assert_eq!(it.application_name(), "test");
+    }
+
+    #[test]
+    fn statements_run_no_longer_than_their_user_may() {
+        let mut it = settings();
+        it.statement_timeout_max = Some(Duration::from_secs(2));
+        it.set("statement_timeout", Some("1500ms"), false).unwrap();
+        for value in ["0", "2001", "1h"] {
+            let refusal = it.set("STATEMENT_TIMEOUT", Some(value), false).unwrap_err();
+            assert_eq!(refusal.code, "22023", "{value}");
+        }
+        assert_eq!(it.statement_timeout(), Some(Duration::from_millis(1500)));
     }
 
     #[test]

@@ -159,16 +159,25 @@ impl SessionFacts for Shared {
                 superuser: false,
                 login: true,
                 connections_max: -1,
+                ..RoleFact::default()
             });
         }
         roles
     }
 
     fn activity(&self) -> Vec<ActivityFact> {
-        self.engine
-            .upgrade()
-            .map(|engine| engine.activity())
-            .unwrap_or_default()
+        let Some(engine) = self.engine.upgrade() else {
+            return Vec::new();
+        };
+        let mut all = engine.activity();
+        if !engine.rights.is_superuser(&self.who.user) {
+            for other in all.iter_mut().filter(|other| other.user != self.who.user) {
+                // What others ask is theirs, as in PostgreSQL.
+                "<insufficient privilege>".clone_into(&mut other.query);
+                (other.client_address, other.client_port) = (None, None);
+            }
+        }
+        all
     }
 
     fn has_privilege(&self, user: Option<&str>, kind: &str, object: &str, privilege: &str) -> bool {
@@ -176,10 +185,30 @@ impl SessionFacts for Shared {
             return false;
         };
         let user = user.unwrap_or(&self.who.user);
-        if kind != "table" {
-            return !privilege.eq_ignore_ascii_case("CREATE");
+        let rights = &engine.rights;
+        // `WITH GRANT OPTION` is for superusers, who need none.
+        let (privilege, grants) = match privilege.to_ascii_uppercase().split_once(" WITH ") {
+            Some((privilege, _)) => (privilege.to_owned(), true),
+            None => (privilege.to_ascii_uppercase(), false),
+        };
+        if grants && !rights.is_superuser(user) {
+            return false;
         }
-        let (schema, table) = object.rsplit_once('.').unwrap_or(("public", object));
-        privilege.eq_ignore_ascii_case("SELECT") && engine.rights.may_read(user, schema, table)
+        match kind {
+            "table" => {
+                let (schema, table) = object.rsplit_once('.').unwrap_or(("public", object));
+                privilege == "SELECT" && rights.may_read(user, schema, table)
+            }
+            "schema" => privilege == "USAGE" && rights.may_use(user, object),
+            "role" => rights.is_member(user, object),
+            _ => privilege != "CREATE",
+        }
+    }
+
+    fn holders(&self, schema: &str, table: Option<&str>) -> Vec<String> {
+        let engine = self.engine.upgrade();
+        engine
+            .map(|engine| engine.rights.holders(schema, table))
+            .unwrap_or_default()
     }
 }

@@ -4,10 +4,12 @@
 //! [`catalog::parse`].
 
 mod reader;
+mod size;
 
 use self::reader::Reader;
 use super::error;
 use crate::catalog;
+use crate::users::Change;
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::{CopyFormat, CopyOptions};
 use datafusion::sql::parser::Statement;
@@ -87,6 +89,8 @@ pub(super) enum Kind {
     Close(Option<String>),
     /// Nothing is done.
     Nothing(&'static str),
+    /// It changes users and their rights; tables without a schema have a point before them.
+    Rights(Box<Change>),
     /// It would write.
     Write(String),
     Unsupported(String),
@@ -177,7 +181,9 @@ fn words(text: &str) -> Result<Vec<Word>, Refusal> {
 /// # Errors
 /// What is no SQL, with the place.
 pub(super) fn split(text: &str) -> Result<Vec<Parsed>, Refusal> {
+    size::check_text(text)?;
     let words = words(text)?;
+    size::check(&words, text)?;
     let mut parsed = Vec::new();
     for part in words.split(|word| word.token == Token::SemiColon) {
         let (Some(first), Some(last)) = (part.first(), part.last()) else {
@@ -225,8 +231,9 @@ fn parse(whole: &str, begin: usize, end: usize, words: &[Word]) -> Result<Parsed
         refusal
     };
     let kind = reader.kind().map_err(place)?;
+    let shown = reader.shown();
     Ok(Parsed {
-        text: Arc::from(text),
+        text: Arc::from(shown.as_deref().unwrap_or(text)),
         before,
         kind,
     })

@@ -1,17 +1,16 @@
-//! The file of users in TOML: reading it with every mistake named, and adding a user to it.
+//! The file of users in TOML: reading it with every mistake named, and replacing it.
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::num::NonZeroU32;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use corun_wire::auth::Secret;
 use corun_wire::auth::scram::{ITERATIONS_DEFAULT, Verifier};
 use ring::rand::SecureRandom;
 use toml::{Table, Value};
 
-use super::grants::{Grants, Pattern, UserRights};
+use super::grants::{Grants, Pattern, RoleRights};
 use crate::data::DataError;
 
 /// Longest file read.
@@ -19,8 +18,22 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of a verifier's salt, as PostgreSQL makes it.
 const SALT_BYTES: usize = 16;
 
-const USER_KEYS: [&str; 5] = ["secret", "roles", "superuser", "read_files", "write_files"];
-const ROLE_KEYS: [&str; 1] = ["read"];
+const USER_KEYS: [&str; 13] = [
+    "secret",
+    "valid_until",
+    "roles",
+    "superuser",
+    "read",
+    "usage",
+    "read_files",
+    "write_files",
+    "memory",
+    "statement_timeout",
+    "connections",
+    "queries",
+    "weight",
+];
+const ROLE_KEYS: [&str; 3] = ["read", "usage", "roles"];
 
 /// A user as the file has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,38 +66,42 @@ pub(super) fn parse(text: &str) -> Result<(Vec<UserEntry>, Grants), DataError> {
             .map_or(0, |span| text[..span.start].matches('\n').count() + 1);
         DataError::config(format!("line {line}: {}", error.message()))
     })?;
-    let (mut users, mut roles) = (Table::new(), Table::new());
-    for (key, value) in file {
-        let Value::Table(section) = value else {
-            return Err(DataError::config(format!("\"{key}\" is not a section"))
-                .hint("write [user.NAME] and [role.NAME]"));
-        };
-        match key.as_str() {
-            "user" => users = section,
-            "role" => roles = section,
-            _ => return Err(DataError::unknown_key(&key, &["user", "role"])),
-        }
-    }
-    let mut read: BTreeMap<String, Vec<Pattern>> = BTreeMap::new();
-    for (name, value) in roles {
-        let what = format!("role.{name}");
-        let mut patterns = Vec::new();
-        for (key, value) in section(&what, value)? {
-            match key.as_str() {
-                "read" => patterns = tables(&what, &value)?,
-                _ => return Err(DataError::unknown_key(&key, &ROLE_KEYS)),
-            }
-        }
-        read.insert(name, patterns);
-    }
     let mut grants = Grants::default();
     let mut entries = Vec::new();
-    for (name, value) in users {
-        let (secret, rights) = user(&format!("user.{name}"), value, &read)?;
-        grants.users.insert(name.clone(), rights);
-        entries.push(UserEntry { name, secret });
+    for (kind, value) in file {
+        let Value::Table(sections) = value else {
+            return Err(DataError::config(format!("\"{kind}\" is not a section"))
+                .hint("write [user.NAME] and [role.NAME]"));
+        };
+        let is_user = match kind.as_str() {
+            "user" => true,
+            "role" => false,
+            _ => return Err(DataError::unknown_key(&kind, &["user", "role"])),
+        };
+        for (name, value) in sections {
+            let (secret, rights) = role(&format!("{kind}.{name}"), value, is_user)?;
+            if grants.roles.insert(name.clone(), rights).is_some() {
+                return Err(DataError::config(format!(
+                    "there are a user and a role \"{name}\""
+                )));
+            }
+            if is_user {
+                entries.push(UserEntry { name, secret });
+            }
+        }
     }
-    Ok((entries, grants))
+    let known: Vec<&str> = grants.roles.keys().map(String::as_str).collect();
+    for (name, rights) in &grants.roles {
+        if let Some(role) = rights.roles.iter().find(|role| !grants.roles.contains_key(*role)) {
+            let kind = if rights.login { "user" } else { "role" };
+            let what = format!("{kind}.{name}: there is no role \"{role}\"");
+            return Err(DataError::config(what).nearest(role, &known));
+        }
+    }
+    match grants.circle() {
+        Some(name) => Err(DataError::config(format!("role \"{name}\" is in itself"))),
+        None => Ok((entries, grants)),
+    }
 }
 
 fn section(what: &str, value: Value) -> Result<Table, DataError> {
@@ -94,37 +111,64 @@ fn section(what: &str, value: Value) -> Result<Table, DataError> {
     }
 }
 
-fn user(
-    what: &str,
-    value: Value,
-    roles: &BTreeMap<String, Vec<Pattern>>,
-) -> Result<(String, UserRights), DataError> {
+/// The secret and the rights of a section.
+fn role(what: &str, value: Value, is_user: bool) -> Result<(String, RoleRights), DataError> {
+    let keys: &[&str] = if is_user { &USER_KEYS } else { &ROLE_KEYS };
     let mut secret = String::new();
-    let mut rights = UserRights::default();
+    let mut rights = RoleRights {
+        login: is_user,
+        ..RoleRights::default()
+    };
     for (key, value) in section(what, value)? {
+        if !keys.contains(&key.as_str()) {
+            return Err(DataError::unknown_key(&key, keys));
+        }
         let flag = || {
             let flag = value.as_bool();
             flag.ok_or_else(|| DataError::config(format!("{what}.{key} is not true or false")))
+        };
+        let names = || {
+            let texts = texts(&format!("{what}.{key}"), &value)?.into_iter();
+            Ok::<_, DataError>(texts.map(str::to_owned).collect::<Vec<_>>())
         };
         match key.as_str() {
             "secret" => secret = verifier(what, &value)?,
             "superuser" => rights.superuser = flag()?,
             "read_files" => rights.read_files = flag()?,
             "write_files" => rights.write_files = flag()?,
-            "roles" => {
-                for role in texts(&format!("{what}.roles"), &value)? {
-                    let known: Vec<&str> = roles.keys().map(String::as_str).collect();
-                    let patterns = roles.get(role).ok_or_else(|| {
-                        DataError::config(format!("{what}: there is no role \"{role}\""))
-                            .nearest(role, &known)
-                    })?;
-                    rights.read.extend(patterns.iter().cloned());
-                }
+            "read" => rights.read = tables(what, &value)?,
+            "usage" => rights.usage = names()?,
+            "roles" => rights.roles = names()?,
+            "valid_until" => rights.valid_until = Some(moment(&format!("{what}.{key}"), &value)?),
+            limit => {
+                let text = match &value {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                };
+                let set = rights.limits.set(limit, Some(&text));
+                set.map_err(|error| DataError {
+                    code: "F0000",
+                    primary: format!("{what}: {}", error.primary),
+                    ..error
+                })?;
             }
-            _ => return Err(DataError::unknown_key(&key, &USER_KEYS)),
         }
     }
     Ok((secret, rights))
+}
+
+/// Microseconds since 1970 of a date and time with its zone.
+fn moment(what: &str, value: &Value) -> Result<i64, DataError> {
+    let text = match value {
+        Value::Datetime(moment) => moment.to_string(),
+        Value::String(text) => text.clone(),
+        _ => String::new(),
+    };
+    let moment = chrono::DateTime::parse_from_rfc3339(&text);
+    moment.map(|moment| moment.timestamp_micros()).map_err(|_| {
+        DataError::config(format!("{what} is no date and time"))
+            .hint("write it with its zone, such as 2027-01-31T00:00:00Z")
+    })
 }
 
 fn verifier(what: &str, value: &Value) -> Result<String, DataError> {
@@ -153,6 +197,18 @@ fn tables(what: &str, value: &Value) -> Result<Vec<Pattern>, DataError> {
     texts.into_iter().map(pattern).collect()
 }
 
+/// A verifier of a password, as PostgreSQL makes it.
+///
+/// # Errors
+/// A system without random numbers.
+pub(super) fn verifier_of(password: &[u8], random: &dyn SecureRandom) -> Result<String, DataError> {
+    let mut salt = [0; SALT_BYTES];
+    let failed = |_| DataError::config("the system has no random numbers");
+    random.fill(&mut salt).map_err(failed)?;
+    let iterations: NonZeroU32 = ITERATIONS_DEFAULT;
+    Ok(Verifier::derive(password, &salt, iterations).to_secret_text())
+}
+
 /// Adds a user with a verifier of its password to a file, which only its owner may read if it is made here. The file is replaced at once.
 ///
 /// # Errors
@@ -164,48 +220,88 @@ pub fn add_user(
     superuser: bool,
     random: &dyn SecureRandom,
 ) -> Result<(), DataError> {
-    let mut text = match path.exists() {
-        true => read(path)?,
-        false => String::new(),
-    };
-    let (users, _) = parse(&text)?;
-    if users.iter().any(|user| user.name == name) {
-        let what = format!("user \"{name}\" is in {} already", path.display());
-        return Err(DataError::config(what).hint("remove its section first"));
-    }
     if password.is_empty() || name.is_empty() || name.contains('\0') {
         return Err(DataError::config("a user needs a name and a password"));
     }
-    let mut salt = [0; SALT_BYTES];
-    let failed = |_| DataError::config("the system has no random numbers");
-    random.fill(&mut salt).map_err(failed)?;
-    let iterations: NonZeroU32 = ITERATIONS_DEFAULT;
-    let secret = Verifier::derive(password, &salt, iterations).to_secret_text();
-    if !text.is_empty() {
-        text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
-    }
-    let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    let key = match name.chars().all(bare) {
-        true => name.to_owned(),
-        false => Value::String(name.to_owned()).to_string(),
-    };
-    text.push_str(&format!("[user.{key}]\nsecret = \"{secret}\"\n"));
-    if superuser {
-        text.push_str("superuser = true\n");
-    }
-    parse(&text)?;
-    replace(path, &text).map_err(|error| {
-        DataError::config(format!("cannot write {}", path.display())).detail(error.to_string())
+    let secret = verifier_of(password, random)?;
+    change(path, |text| {
+        let (_, grants) = parse(text)?;
+        if grants.roles.contains_key(name) {
+            let what = format!("user \"{name}\" is in {} already", path.display());
+            return Err(DataError::config(what).hint("remove its section first"));
+        }
+        let mut text = text.to_owned();
+        if !text.is_empty() {
+            text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
+        }
+        let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let key = match name.chars().all(bare) {
+            true => name.to_owned(),
+            false => Value::String(name.to_owned()).to_string(),
+        };
+        text.push_str(&format!("[user.{key}]\nsecret = \"{secret}\"\n"));
+        if superuser {
+            text.push_str("superuser = true\n");
+        }
+        Ok(text)
     })
+    .map(drop)
+}
+
+/// Puts what `edit` makes of a file's text in the place of the file, and returns what it has then. Of two changes at a time, by whichever
+/// processes, the second begins when the first is there; a file that somebody else has written meanwhile is left as it is.
+///
+/// # Errors
+/// Those of `edit`; a new text that is not right; what the file system refuses.
+pub(super) fn change(
+    path: &Path,
+    edit: impl FnOnce(&str) -> Result<String, DataError>,
+) -> Result<(Vec<UserEntry>, Grants), DataError> {
+    let failed = |error: std::io::Error| {
+        DataError::config(format!("cannot write {}", path.display())).detail(error.to_string())
+    };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = std::fs::File::open(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+    // Until it is closed at the end.
+    folder.lock().map_err(failed)?;
+    let current = || match path.exists() {
+        true => read(path),
+        false => Ok(String::new()),
+    };
+    let before = current()?;
+    let text = edit(&before)?;
+    let (users, grants) = parse(&text)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(DataError::config(format!(
+            "{} would have more than {FILE_BYTES_MAX} bytes",
+            path.display()
+        )));
+    }
+    if current()? != before {
+        return Err(DataError::new(
+            "55000",
+            format!("{} was changed by somebody else", path.display()),
+        )
+        .hint("try again"));
+    }
+    replace(path, &text)
+        .and_then(|()| folder.sync_all())
+        .map_err(failed)?;
+    Ok((users, grants))
 }
 
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
+    let beside = PathBuf::from(beside);
+    // One that an earlier end has left may be anybody's to read.
+    match std::fs::remove_file(&beside) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     let mut file = std::fs::OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
         .open(&beside)?;
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
@@ -238,6 +334,26 @@ mod tests {
                 "did you mean \"analyst\"?",
             ),
             (
+                "[role.a]\nread = []\n[user.a]\nsuperuser = true",
+                "there are a user and a role \"a\"",
+                "",
+            ),
+            (
+                "[role.a]\nroles = [\"b\"]\n[role.b]\nroles = [\"a\"]",
+                "role \"a\" is in itself",
+                "",
+            ),
+            (
+                "[user.ann]\nweight = 1000",
+                "user.ann: invalid value for \"weight\": \"1000\"",
+                "give a whole number from 1 to 100",
+            ),
+            (
+                "[user.ann]\nvalid_until = 2027-01-01",
+                "user.ann.valid_until is no date and time",
+                "write it with its zone, such as 2027-01-31T00:00:00Z",
+            ),
+            (
                 "[role.r]\nread = [\"sales\"]",
                 "role.r.read: \"sales\" names no tables",
                 "write \"schema.table\", \"schema.*\" or \"*\"",
@@ -245,8 +361,8 @@ mod tests {
         ] {
             let error = parse(text).expect_err(text);
             assert_eq!(
-                (error.primary.as_str(), error.hint.as_deref()),
-                (primary, Some(hint))
+                (error.primary.as_str(), error.hint.as_deref().unwrap_or_default()),
+                (primary, hint)
             );
         }
         let broken = parse("[user.ann]\nsecret = \"hidden\n").expect_err("no TOML");
@@ -258,11 +374,14 @@ mod tests {
 
     #[test]
     fn roles_are_rights_of_their_users() {
-        let text = "[role.a]\nread = [\"s.*\"]\n[role.b]\nread = [\"t.x\"]\n[user.ann]\nroles = [\"a\", \"b\"]\n[user.root]\nsuperuser = true";
+        let text = "[role.a]\nread = [\"s.*\"]\n[role.b]\nread = [\"t.x\"]\n[user.ann]\nroles = [\"a\", \"b\"]\n\
+            memory = \"1GiB\"\nweight = 20\nvalid_until = 2027-01-01T00:00:00Z\n[user.root]\nsuperuser = true";
         let (users, grants) = parse(text).expect("right");
         assert_eq!(users.len(), 2);
         assert!(grants.may_read("ann", "s", "any") && grants.may_read("ann", "t", "x"));
         assert!(!grants.may_read("ann", "t", "y") && grants.is_superuser("root"));
+        assert_eq!(grants.limits("ann").memory_bytes, Some(1 << 30));
+        assert_eq!(grants.roles["ann"].valid_until, Some(1_798_761_600_000_000));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! [`UserTable`]: the users of a server.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use corun_wire::auth::userlist::Userlist;
@@ -10,6 +11,7 @@ use ring::rand::SecureRandom;
 
 use super::file;
 use super::grants::Grants;
+use super::limits::UserLimits;
 use crate::catalog::RoleFact;
 use crate::data::{DataError, FileRights};
 use crate::session::Rights;
@@ -55,6 +57,14 @@ impl UserTable {
         };
         let text = file::read(path)?;
         let (users, grants) = file::parse(&text).map_err(named)?;
+        Self::of_file(path, &users, grants)
+    }
+
+    /// The users and rights that a file of TOML has.
+    ///
+    /// # Errors
+    /// None that the file's own check lets through.
+    pub(super) fn of_file(path: &Path, users: &[file::UserEntry], grants: Grants) -> Result<Self, DataError> {
         // In the form that the logins know, with the same rules for what a secret is.
         let line =
             |user: &file::UserEntry| format!("\"{}\" \"{}\"\n", user.name.replace('"', "\"\""), user.secret);
@@ -89,6 +99,11 @@ impl UserTable {
         &self.warnings
     }
 
+    fn has_expired(&self, user: &str) -> bool {
+        let until = self.grants.roles.get(user).and_then(|rights| rights.valid_until);
+        until.is_some_and(|until| until <= chrono::Utc::now().timestamp_micros())
+    }
+
     /// What users that do not exist are shown; `None` without random numbers.
     pub(crate) fn mock(&self, random: &dyn SecureRandom) -> Option<Mock> {
         let mock = self.secrets.mock(random)?;
@@ -108,12 +123,14 @@ impl Users for UserTable {
     fn lookup(&self, user: &str) -> Lookup<'_> {
         match self.everyone {
             true => Lookup::NoSecret,
+            // PostgreSQL, too, lets nobody in by a password that has expired, and does not say why.
+            false if self.has_expired(user) => Lookup::NoSecret,
             false => self.secrets.lookup(user),
         }
     }
 }
 
-/// Number of the first user, as `pg_roles` shows it; that of PostgreSQL's own is 10.
+/// Number of the first role, as `pg_roles` shows it; that of PostgreSQL's own is 10.
 const FIRST_ROLE: i32 = 16_384;
 
 impl Rights for UserTable {
@@ -126,20 +143,47 @@ impl Rights for UserTable {
         self.grants.may_read(user, schema, table)
     }
 
+    fn may_use(&self, user: &str, schema: &str) -> bool {
+        self.grants.may_use(user, schema)
+    }
+
+    fn is_member(&self, user: &str, role: &str) -> bool {
+        self.is_superuser(user) || user == role || self.grants.is_member(user, role)
+    }
+
     fn is_superuser(&self, user: &str) -> bool {
         self.grants.is_superuser(user)
     }
 
     fn roles(&self) -> Vec<RoleFact> {
-        let mut names: Vec<&str> = self.names().collect();
-        names.sort_unstable();
-        let fact = |(oid, name): (i32, &str)| RoleFact {
-            oid,
-            name: name.to_owned(),
-            superuser: self.grants.is_superuser(name),
-            login: true,
-            connections_max: -1,
+        let names: BTreeSet<&str> = self
+            .names()
+            .chain(self.grants.roles.keys().map(String::as_str))
+            .collect();
+        let fact = |(oid, name): (i32, &str)| {
+            let rights = self.grants.roles.get(name);
+            let limits = self.grants.limits(name);
+            RoleFact {
+                oid,
+                name: name.to_owned(),
+                superuser: self.grants.is_superuser(name),
+                login: rights.is_none_or(|rights| rights.login),
+                connections_max: limits
+                    .connections
+                    .map_or(-1, |most| i32::try_from(most).unwrap_or(i32::MAX)),
+                valid_until: rights.and_then(|rights| rights.valid_until),
+                roles: rights.map(|rights| rights.roles.clone()).unwrap_or_default(),
+                limits: limits.shown(),
+            }
         };
         (FIRST_ROLE..).zip(names).map(fact).collect()
+    }
+
+    fn holders(&self, schema: &str, table: Option<&str>) -> Vec<String> {
+        self.grants.holders(schema, table).map(str::to_owned).collect()
+    }
+
+    fn limits(&self, user: &str) -> UserLimits {
+        self.grants.limits(user)
     }
 }

@@ -70,6 +70,7 @@ impl SessionFacts for Facts {
             superuser,
             login: true,
             connections_max: -1,
+            ..RoleFact::default()
         };
         vec![role(10, "ada", true), role(16001, "bob", false)]
     }

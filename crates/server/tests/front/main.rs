@@ -7,6 +7,7 @@
 mod clients;
 mod drivers;
 mod endings;
+mod floods;
 mod hostile;
 mod logins;
 mod stand_in;

@@ -15,6 +15,11 @@ pub struct Server {
 
 static PIDS: AtomicU32 = AtomicU32::new(1);
 
+/// A number that no other session has.
+pub fn pid() -> u32 {
+    PIDS.fetch_add(1, Ordering::Relaxed)
+}
+
 /// `t`: numbers `n` from 0 to 9 and a text; `sales.q1`: another.
 pub fn files(folder: &Path) {
     let rows: Vec<String> = (0..10).map(|n| format!("{n},row {n}")).collect();
@@ -56,7 +61,7 @@ impl Server {
         self.engine.session(Identity {
             user: "ada".to_owned(),
             database: String::new(),
-            pid: PIDS.fetch_add(1, Ordering::Relaxed),
+            pid: pid(),
             address: None,
             options: options
                 .iter()

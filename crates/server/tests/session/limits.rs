@@ -43,7 +43,7 @@ fn a_statement_is_cancelled() {
 }
 
 /// `SHOW QUEUE` once nothing runs, or after a while.
-fn queue_empties(server: &Server) -> Vec<String> {
+pub fn queue_empties(server: &Server) -> Vec<String> {
     let mut session = server.session();
     for _ in 0..500 {
         let queue = server.rows(&mut session, "SHOW QUEUE");

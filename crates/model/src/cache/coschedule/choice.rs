@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::turns::Turn;
 use super::{Policy, Query, Scheduler, Waiting, Why};
 use crate::cache::locality::PlanQueue;
 use crate::cache::plan_choice::Balance;
@@ -12,55 +13,55 @@ use crate::cache::slowdown::StatementClass;
 impl Scheduler {
     /// Next to start: its place in the queue, its domain, and why. `None` if nobody waits or no CPU is free.
     pub(super) fn pick(&self) -> Option<(usize, usize, Why)> {
-        let oldest = self.waiting.first()?;
+        let turn = self.turns.next(&self.waiting);
+        let (first, oldest) = self.of_turn(turn).next()?;
         let seats: Vec<Seats> = (0..self.config.domains.len())
             .map(|domain| self.seats(domain))
             .filter(|seats| seats.free > 0)
             .collect();
         let emptiest = seats.iter().min_by_key(|seats| seats.taken())?;
         if self.policy() == Policy::Fifo {
-            return Some((0, emptiest.domain, Why::Oldest));
+            return Some((first, emptiest.domain, Why::Oldest));
         }
         if oldest.overtaken >= self.config.overtakes_max {
-            return Some((0, self.best_domain(&oldest.query, &seats), Why::Aged));
+            return Some((first, self.best_domain(&oldest.query, &seats), Why::Aged));
         }
-        if let Some((at, domain)) = self.sharing(&seats) {
+        if let Some((at, domain)) = self.sharing(&seats, turn) {
             return Some((at, domain.unwrap_or(emptiest.domain), Why::Shares));
         }
         if self.tries_another_order() {
-            return Some((0, emptiest.domain, Why::Trial));
+            return Some((first, emptiest.domain, Why::Trial));
         }
         if self.policy() == Policy::Learned {
-            return self.pick_by_cost(&seats);
+            return self.pick_by_cost(&seats, turn);
         }
-        self.pick_by_queue(&seats)
+        self.pick_by_queue(&seats, turn)
     }
 
     /// The oldest that shares a part with a query that runs, and the domain of that one if there is room.
-    fn sharing(&self, seats: &[Seats]) -> Option<(usize, Option<usize>)> {
+    fn sharing(&self, seats: &[Seats], turn: Turn) -> Option<(usize, Option<usize>)> {
         let room = |domain: usize| seats.iter().any(|seats| seats.domain == domain);
         let running = self.running.iter().map(|run| run.query.parts);
         let bypassing = self.bypassing.iter().map(|bypassing| bypassing.query.parts);
         let about = running.chain(bypassing).fold(0, |all, parts| all | parts);
-        let at = self
-            .waiting
-            .iter()
-            .position(|waiting| waiting.query.parts & about != 0)?;
-        let parts = self.waiting[at].query.parts;
+        let (at, shares) = self
+            .of_turn(turn)
+            .find(|(_, waiting)| waiting.query.parts & about != 0)?;
+        let parts = shares.query.parts;
         let mut with = self.running.iter().filter(|run| run.query.parts & parts != 0);
         Some((at, with.find(|run| room(run.domain)).map(|run| run.domain)))
     }
 
     /// `sls` and `mls`: the domain and queue with the least conflict. Of equal ones, the emptier domain and the queue whose
     /// oldest query came first.
-    fn pick_by_queue(&self, seats: &[Seats]) -> Option<(usize, usize, Why)> {
+    fn pick_by_queue(&self, seats: &[Seats], turn: Turn) -> Option<(usize, usize, Why)> {
         let mut best: Option<([usize; 5], (usize, usize, Why))> = None;
         for seats in seats {
             let both_wait = [PlanQueue::Reusing, PlanQueue::Streaming]
                 .iter()
-                .all(|&queue| self.in_queue(queue, seats.domain).next().is_some());
+                .all(|&queue| self.in_queue(queue, seats.domain, turn).next().is_some());
             for queue in [PlanQueue::Reusing, PlanQueue::Streaming] {
-                let Some((oldest, _)) = self.in_queue(queue, seats.domain).next() else {
+                let Some((oldest, _)) = self.in_queue(queue, seats.domain, turn).next() else {
                     continue;
                 };
                 // Under `sls`, joining its like leaves an empty domain to the other kind, if that waits too.
@@ -73,7 +74,7 @@ impl Scheduler {
                     seats.domain,
                 ];
                 if best.is_none_or(|(least, _)| key < least) {
-                    let at = self.next_of(queue, seats.domain, both_wait, oldest);
+                    let at = self.next_of(queue, seats.domain, both_wait, oldest, turn);
                     let why = match (seats.taken(), seats.of(queue) >= seats.of(queue.other())) {
                         (0, _) => Why::Alone,
                         (_, true) => Why::SameQueue,
@@ -96,13 +97,13 @@ impl Scheduler {
 
     /// Which of a queue is next: the smallest tables first where plans of strong and moderate locality run beside each
     /// other (paper 002, section 5.2), else the oldest.
-    fn next_of(&self, queue: PlanQueue, domain: usize, both_wait: bool, oldest: usize) -> usize {
+    fn next_of(&self, queue: PlanQueue, domain: usize, both_wait: bool, oldest: usize, turn: Turn) -> usize {
         let beside_its_like = self.policy() == Policy::Sls || !both_wait;
         if queue == PlanQueue::Streaming || !beside_its_like {
             return oldest;
         }
         let smallest = self
-            .in_queue(queue, domain)
+            .in_queue(queue, domain, turn)
             .min_by_key(|(at, waiting)| (waiting.query.footprint.bytes(), *at));
         smallest.map_or(oldest, |(at, _)| at)
     }
@@ -110,13 +111,13 @@ impl Scheduler {
     /// `learned`: the class and domain with the least cost there, compared with what the class would cost beside an average one
     /// of those that wait. Without that comparison the harmless ones would go first, and leave the harmful ones to each other.
     /// While there are fewer queries than free CPUs only the emptiest domains come into question.
-    fn pick_by_cost(&self, seats: &[Seats]) -> Option<(usize, usize, Why)> {
+    fn pick_by_cost(&self, seats: &[Seats], turn: Turn) -> Option<(usize, usize, Why)> {
         // First of each class, and how many there are.
         let mut classes: BTreeMap<StatementClass, (usize, usize)> = BTreeMap::new();
-        for (at, waiting) in self.waiting.iter().enumerate() {
+        for (at, waiting) in self.of_turn(turn) {
             classes.entry(waiting.query.class).or_insert((at, 0)).1 += 1;
         }
-        let others = self.waiting.len() - 1;
+        let others = classes.values().map(|(_, count)| count).sum::<usize>() - 1;
         let free: usize = seats.iter().map(|seats| seats.free).sum();
         let fewest = seats.iter().map(Seats::taken).min()?;
         let all_fill = self.waiting.len() >= free;
@@ -189,9 +190,20 @@ impl Scheduler {
     }
 
     /// Those that wait and belong to this queue, seen from a domain, with their places.
-    fn in_queue(&self, queue: PlanQueue, domain: usize) -> impl Iterator<Item = (usize, &Waiting)> {
+    fn in_queue(
+        &self,
+        queue: PlanQueue,
+        domain: usize,
+        turn: Turn,
+    ) -> impl Iterator<Item = (usize, &Waiting)> {
+        self.of_turn(turn)
+            .filter(move |(_, waiting)| self.queue_in(&waiting.query, domain) == queue)
+    }
+
+    /// Those that wait and may be started next, with their places, in order of arrival.
+    fn of_turn(&self, turn: Turn) -> impl Iterator<Item = (usize, &Waiting)> {
         let all = self.waiting.iter().enumerate();
-        all.filter(move |(_, waiting)| self.queue_in(&waiting.query, domain) == queue)
+        all.filter(move |(_, waiting)| turn.has(waiting))
     }
 
     fn seats(&self, domain: usize) -> Seats {

@@ -27,6 +27,11 @@
 //!   `overtakes_max` times or more, the *aged*, are the front of the queue. While there are any, the very first is started next;
 //!   so once our query is aged nobody who came later starts before it, and the later ones that did are at most
 //!   `overtakes_max`. ∎
+//! - **Turns.** Queries have owners with weights ([`Query::owner`]). While several owners wait, the policy chooses among the queries of the one whose
+//!   turn it is (`turns`), and *ahead*, *overtakes* and *aged* above are meant among the queries of one owner. Between two starts of an owner
+//!   `u` that has queries waiting, each other owner `v` starts at most `⌈weight(v) / weight(u)⌉ + 1`, so nobody starves: the least share is one
+//!   turn in a hundred and one of each other owner's. *Proof.* `u`'s tag grows by `S / weight(u)` from its start to its next; `v` starts only with a
+//!   tag between these two, and each of its starts moves its own by `S / weight(v)`. ∎
 //! - **In time**: if no query runs longer than `T` and there are `n` CPUs, it waits at most
 //!   `T × ⌈(ahead + overtakes_max + 1) / n⌉`. While it waits no CPU is idle, so each CPU ends a query in any time `T` and starts
 //!   another: at least `n` starts.
@@ -53,6 +58,7 @@ mod domain;
 mod policy;
 mod query;
 mod scheduler;
+mod turns;
 mod wait;
 
 pub use config::{Config, ScheduleError};
@@ -60,3 +66,4 @@ pub use domain::{DomainError, LlcDomain, llc_domains};
 pub use policy::{Policy, PolicyError, PolicyName};
 pub use query::{Admission, Query, QueryId, Running, Start, Waiting, Why};
 pub use scheduler::Scheduler;
+pub use turns::{Owner, Weight};

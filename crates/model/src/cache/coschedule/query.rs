@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::turns::Owner;
 use crate::cache::locality::{Footprint, Locality};
 use crate::cache::slowdown::{Run, StatementClass, StatementId};
 use crate::units::CpuId;
@@ -29,6 +30,8 @@ pub struct Query {
     /// What its plan makes or reads that other queries can read meanwhile, as one bit a part; the host chooses which. Two parts with
     /// the same bit cost a better order, nothing else.
     pub parts: u64,
+    /// Whose it is: owners take turns.
+    pub owner: Owner,
 }
 
 /// What became of an arrival.
@@ -40,7 +43,7 @@ pub enum Admission {
     Free,
     /// It waits for [`Scheduler::dispatch`](super::Scheduler::dispatch).
     Queued {
-        /// At most this many others start before it.
+        /// At most this many others of its owner start before it.
         starts_before_max: usize,
     },
 }
@@ -106,7 +109,7 @@ pub struct Waiting {
     pub query: Query,
     /// When it came.
     pub arrived_ns: u64,
-    /// How many that came later were started before it.
+    /// How many of its owner's that came later were started before it.
     pub overtaken: u32,
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::config::check_time;
 use super::query::Bypassing;
+use super::turns::Turns;
 use super::{
     Admission, Config, Policy, PolicyName, Query, QueryId, Running, ScheduleError, Start, Waiting, Why,
 };
@@ -29,6 +30,7 @@ pub struct Scheduler {
     /// In order of start.
     pub(super) running: Vec<Running>,
     pub(super) bypassing: Vec<Bypassing>,
+    pub(super) turns: Turns,
     /// Queries started so far.
     starts: u64,
 }
@@ -71,6 +73,7 @@ impl Scheduler {
             waiting: Vec::new(),
             running: Vec::new(),
             bypassing: Vec::new(),
+            turns: Turns::default(),
             starts: 0,
         })
     }
@@ -176,7 +179,8 @@ impl Scheduler {
             });
             return Ok(if free { Admission::Free } else { Admission::Bypass });
         }
-        let ahead = self.waiting.len();
+        let of_its_owner = |w: &&Waiting| w.query.owner.id == query.owner.id;
+        let ahead = self.waiting.iter().filter(of_its_owner).count();
         self.waiting.push(Waiting {
             query,
             arrived_ns: now_ns,
@@ -308,9 +312,11 @@ impl Scheduler {
         let Waiting {
             query, arrived_ns, ..
         } = self.waiting.remove(at);
-        for earlier in &mut self.waiting[..at] {
+        let earlier = self.waiting[..at].iter_mut();
+        for earlier in earlier.filter(|w| w.query.owner.id == query.owner.id) {
             earlier.overtaken = earlier.overtaken.saturating_add(1);
         }
+        self.turns.started(query.owner);
         let cpus = &self.config.domains[domain].cpus;
         let nobody_else = self.waiting.is_empty() && self.running.iter().all(|run| run.domain != domain);
         // Whoever had to wait has company, even if it has just left: it will come back, and would wait in its turn.

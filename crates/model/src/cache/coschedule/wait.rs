@@ -50,7 +50,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::cache::coschedule::{Config, LlcDomain, PolicyName, QueryId};
+    use crate::cache::coschedule::{Config, LlcDomain, Owner, PolicyName, QueryId};
     use crate::cache::locality::{Footprint, Locality};
     use crate::cache::slowdown::{SlowdownModel, StatementId};
     use crate::units::{Bytes, CpuId};
@@ -77,6 +77,7 @@ mod tests {
             footprint: Footprint::Streams,
             expected_ns,
             parts: 0,
+            owner: Owner::default(),
         };
         scheduler.arrive(0, query).expect("it may come");
         scheduler.dispatch();

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use corun_model::cache::coschedule::{
-    Admission, Config, LlcDomain, Policy, PolicyName, Query, QueryId, Scheduler, Start, Why,
+    Admission, Config, LlcDomain, Owner, Policy, PolicyName, Query, QueryId, Scheduler, Start, Why,
 };
 use corun_model::cache::locality::{Classifier, Footprint, Locality, PlanQueue, Thresholds};
 use corun_model::cache::slowdown::{SlowdownModel, StatementId, prior};
@@ -237,6 +237,7 @@ impl Machine {
             footprint: job.footprint,
             expected_ns: None,
             parts: 0,
+            owner: Owner::default(),
         };
         let admission = self.scheduler.arrive(now_ns, query).expect("room");
         let Admission::Queued { starts_before_max } = admission else {

@@ -2,9 +2,10 @@
 
 mod machine;
 mod sharing;
+mod turns;
 
 use corun_model::cache::coschedule::{
-    Admission, Config, Policy, PolicyName, Query, QueryId, ScheduleError, Scheduler, Why,
+    Admission, Config, Owner, Policy, PolicyName, Query, QueryId, ScheduleError, Scheduler, Why,
 };
 use corun_model::cache::locality::{Footprint, Locality};
 use corun_model::cache::plan_choice::Balance;
@@ -353,6 +354,7 @@ fn query(scheduler: &Scheduler, id: u64, footprint: Footprint) -> Query {
         footprint,
         expected_ns: None,
         parts: 0,
+        owner: Owner::default(),
     }
 }
 

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use corun_model::cache::coschedule::{Config, LlcDomain, PolicyName, Query, QueryId, Scheduler, Start};
+use corun_model::cache::coschedule::{
+    Config, LlcDomain, Owner, PolicyName, Query, QueryId, Scheduler, Start,
+};
 use corun_model::cache::locality::{Classifier, Locality, Thresholds};
 use corun_model::cache::plan_choice::{COST_MARGIN, ChoiceRule, choose};
 use corun_model::cache::slowdown::{SlowdownModel, StatementId};
@@ -236,6 +238,7 @@ impl HeavyQueue {
                 footprint: candidate.footprint,
                 expected_ns: newcomer.expected_ns,
                 parts: 0,
+                owner: Owner::default(),
             };
             if queue_state.scheduler.arrive(now_ns, query).is_err() {
                 // Full: nobody waits for a hint.

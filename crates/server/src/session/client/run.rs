@@ -8,8 +8,10 @@ use crate::session::plan::Planned;
 use crate::session::portal::{
     Encoding, Gone, Limits, Portal, Ran, Rows, Sink, Source, State, Tag, To, copy_end, copy_frame,
 };
+use crate::session::share::Turn;
 use crate::session::statement::{Kind, Parsed};
 use crate::session::values::columns_of;
+use corun_datafusion::{Owner, Stop, execute_apart, stoppable};
 use corun_wire::error::{Refusal, code};
 use corun_wire::server::ResultFormats;
 use corun_wire::values::{CopyOut, Type};
@@ -17,10 +19,11 @@ use corun_wire::{TransactionStatus, backend, build};
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
-use datafusion::physical_plan::{collect, displayable};
+use datafusion::physical_plan::displayable;
 use datafusion::sql::parser::Statement;
 use futures::StreamExt;
 use parking_lot::Mutex;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 impl ClientSession {
@@ -302,20 +305,52 @@ impl ClientSession {
         text: &str,
     ) -> Result<Source, Refusal> {
         let plan = bound(plan, parameters)?;
+        let turn = self.turn().await;
         if let Some(coordinator) = self.engine.coordinator.as_ref().filter(|_| is_query(&plan)) {
-            let submitted = coordinator.submit_plan(&self.context, plan).await;
+            let submitted = coordinator
+                .submit_plan_of(self.owner(), &self.context, plan)
+                .await;
             let submitted = submitted.map_err(|error| error::of_engine(&error, text))?;
             self.engine.statements.scheduled(submitted.decision().class);
             self.shared.submitted(submitted.id());
-            return Ok(Source::Coordinated(submitted));
+            return Ok(Source::Coordinated(submitted, turn));
         }
         let failed = |error| Refusal {
             position: None,
             ..error::refusal(&error, text)
         };
         let frame = self.context.execute_logical_plan(plan).await.map_err(failed)?;
-        let rows = frame.execute_stream().await.map_err(failed)?;
-        Ok(Source::Session(Mutex::new(rows)))
+        let task = Arc::new(frame.task_ctx());
+        let (plan, stop) = (
+            frame.create_physical_plan().await.map_err(failed)?,
+            Stop::default(),
+        );
+        // What is started here, and what that starts.
+        let _operators = self.engine.operators().enter();
+        let rows = stoppable(plan, &stop).and_then(|plan| execute_apart(plan, stop, task));
+        Ok(Source::Session(Mutex::new(rows.map_err(failed)?), turn))
+    }
+
+    /// A place among the queries of the user that run at a time, if these are limited.
+    async fn turn(&self) -> Option<Arc<Turn>> {
+        let most = self.engine.rights.limits(&self.shared.who.user).queries?;
+        if let Some(turn) = self.turn.lock().upgrade() {
+            return Some(turn);
+        }
+        let turn = self.share.turn(most).await;
+        *self.turn.lock() = Arc::downgrade(&turn);
+        Some(turn)
+    }
+
+    /// Whose its queries are, and how many turns these get.
+    fn owner(&self) -> Owner {
+        let user = &self.shared.who.user;
+        let mut id = DefaultHasher::new();
+        user.hash(&mut id);
+        Owner {
+            id: id.finish(),
+            weight: self.engine.rights.limits(user).weight,
+        }
     }
 
     /// Rows of a cursor.
@@ -381,9 +416,16 @@ impl ClientSession {
                 .create_physical_plan(&plan)
                 .await
                 .map_err(failed)?;
-            collect(Arc::clone(&physical), self.context.task_ctx())
-                .await
-                .map_err(failed)?;
+            let stop = Stop::default();
+            let physical = stoppable(physical, &stop).map_err(failed)?;
+            let task = self.context.task_ctx();
+            let mut rows = {
+                let _operators = self.engine.operators().enter();
+                execute_apart(Arc::clone(&physical), stop, task).map_err(failed)?
+            };
+            while let Some(batch) = rows.next().await {
+                batch.map_err(failed)?;
+            }
             let shown = DisplayableExecutionPlan::with_metrics(physical.as_ref());
             return Ok(shown.indent(false).to_string());
         };
@@ -392,8 +434,9 @@ impl ClientSession {
             .explain_plan(&self.context, &plan)
             .await
             .map_err(failed)?;
+        let _turn = self.turn().await;
         let mut submitted = coordinator
-            .submit_plan(&self.context, plan)
+            .submit_plan_of(self.owner(), &self.context, plan)
             .await
             .map_err(failed)?;
         while let Some(batch) = submitted.next().await {

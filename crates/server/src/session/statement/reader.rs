@@ -1,5 +1,7 @@
 //! What a statement is, read from its words.
 
+mod roles;
+
 use super::{Kind, Parsed, Word, copy_options, parse, parsed_by_catalog, query_text};
 use crate::session::error;
 use corun_wire::error::{Refusal, code};
@@ -17,8 +19,8 @@ pub(super) struct Reader<'t> {
 }
 
 const WRITES: &[&str] = &[
-    "INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "ALTER", "GRANT", "REVOKE", "CREATE", "DROP",
-    "COMMENT", "REINDEX", "VACUUM", "ANALYZE", "CLUSTER", "REFRESH", "IMPORT", "REASSIGN", "SECURITY",
+    "INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "ALTER", "CREATE", "DROP", "COMMENT", "REINDEX",
+    "VACUUM", "ANALYZE", "CLUSTER", "REFRESH", "IMPORT", "REASSIGN", "SECURITY",
 ];
 const UNSUPPORTED: &[&str] = &[
     "LISTEN",
@@ -61,6 +63,13 @@ impl Reader<'_> {
     fn wrong(&self, at: usize) -> Refusal {
         let start = self.words.first().map_or(0, |word| word.begin);
         match self.words.get(at) {
+            // It may be a password.
+            Some(Word {
+                token: Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_),
+                begin,
+                ..
+            }) => Refusal::new(code::SYNTAX_ERROR, "syntax error at or near a text")
+                .at(self.text, begin - start),
             Some(word) => {
                 let near = self.whole.get(word.begin..word.end).unwrap_or_default();
                 Refusal::new(code::SYNTAX_ERROR, format!("syntax error at or near \"{near}\""))
@@ -95,6 +104,7 @@ impl Reader<'_> {
     pub(super) fn kind(&self) -> Result<Kind, Refusal> {
         let first = self.keyword(0);
         match first.as_str() {
+            _ if self.is_about_roles() => self.about_roles(),
             "BEGIN" | "START" => Ok(Kind::Begin),
             "COMMIT" | "END" => Ok(Kind::Commit),
             "ROLLBACK" | "ABORT" if self.has("TO") => self.name(self.words.len() - 1).map(Kind::RollbackTo),

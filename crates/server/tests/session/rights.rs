@@ -1,0 +1,209 @@
+//! `CREATE ROLE`, `ALTER ROLE`, `DROP ROLE`, `GRANT` and `REVOKE`: what they make of the file, of sessions that there are, and of the system
+//! tables.
+
+use super::harness::Server;
+use super::users::Users;
+use std::os::unix::fs::PermissionsExt as _;
+
+const FILE: &str = "# the only one so far\n[user.root]\nsuperuser = true\n[user.eve]\n";
+
+#[test]
+fn rights_are_in_force_at_once() {
+    let users = Users::with(FILE);
+    let server = &users.server;
+    let (mut root, mut eve) = (users.session("root"), users.session("eve"));
+    let denied = |session: &mut _, sql: &str| assert_eq!(server.refused(session, sql).code, "42501", "{sql}");
+    denied(&mut eve, "SELECT n FROM t");
+    for (sql, tag) in [
+        ("CREATE ROLE analyst", "=CREATE ROLE"),
+        ("GRANT SELECT ON t, sales.q1 TO analyst", "=GRANT"),
+        ("GRANT USAGE ON SCHEMA sales TO analyst", "=GRANT"),
+        ("GRANT analyst TO eve", "=GRANT ROLE"),
+    ] {
+        assert_eq!(server.rows(&mut root, sql), [tag], "{sql}");
+    }
+    // A session that was there before, too.
+    assert_eq!(
+        server.rows(&mut eve, "SELECT count(*) FROM t, sales.q1"),
+        ["20", "=SELECT 1"]
+    );
+    denied(&mut eve, "SELECT * FROM sales.q2");
+    server.rows(&mut root, "GRANT SELECT ON ALL TABLES IN SCHEMA sales TO eve");
+    server.rows(&mut eve, "SELECT * FROM sales.q2");
+    server.rows(&mut root, "REVOKE SELECT ON ALL TABLES IN SCHEMA sales FROM eve");
+    denied(&mut eve, "SELECT * FROM sales.q2");
+    server.rows(&mut root, "REVOKE analyst FROM eve CASCADE");
+    denied(&mut eve, "SELECT n FROM t");
+    // What the file says is what another server would read.
+    let text = std::fs::read_to_string(&users.path).unwrap();
+    assert!(
+        text.starts_with("# the only one so far\n") && text.contains("\"sales.q1\""),
+        "{text}"
+    );
+    let mode = std::fs::metadata(&users.path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    corun_server::users::UserTable::load(&users.path).unwrap();
+}
+
+#[test]
+fn system_tables_say_what_is_so() {
+    let users = Users::with(FILE);
+    let server = &users.server;
+    let mut root = users.session("root");
+    for sql in [
+        "CREATE ROLE analyst",
+        "CREATE USER ann WITH PASSWORD 'pw' CONNECTION LIMIT 3 VALID UNTIL '2037-01-01 00:00:00+00' IN ROLE analyst",
+        "GRANT SELECT ON sales.q1 TO analyst",
+        "ALTER ROLE ann SET memory = '64MB'",
+    ] {
+        server.rows(&mut root, sql);
+    }
+    let mut one = |sql: &str| server.rows(&mut root, sql).remove(0);
+    assert_eq!(
+        one("SELECT rolcanlogin, rolsuper, rolconnlimit, rolvaliduntil FROM pg_roles WHERE rolname = 'ann'"),
+        "t|f|3|2037-01-01 00:00:00+00"
+    );
+    assert_eq!(
+        one("SELECT rolcanlogin FROM pg_roles WHERE rolname = 'analyst'"),
+        "f"
+    );
+    assert_eq!(
+        one("SELECT rolconfig FROM pg_roles WHERE rolname = 'ann'"),
+        "{memory=67108864B}"
+    );
+    assert_eq!(
+        one(
+            "SELECT r.rolname, m.rolname FROM pg_auth_members a JOIN pg_roles r ON r.oid = a.roleid JOIN pg_roles m ON m.oid = a.member"
+        ),
+        "analyst|ann"
+    );
+    assert_eq!(
+        one("SELECT relacl FROM pg_class WHERE relname = 'q1'"),
+        "{analyst=r/postgres}"
+    );
+    for (sql, says) in [
+        ("has_table_privilege('ann', 'sales.q1', 'SELECT')", "t"),
+        ("has_table_privilege('ann', 'sales.q2', 'SELECT')", "f"),
+        ("has_table_privilege('ann', 'sales.q1', 'INSERT')", "f"),
+        ("has_schema_privilege('ann', 'sales', 'USAGE')", "t"),
+        ("has_schema_privilege('ann', 'public', 'USAGE')", "f"),
+        ("has_schema_privilege('ann', 'sales', 'CREATE')", "f"),
+        ("pg_has_role('ann', 'analyst', 'MEMBER')", "t"),
+        ("pg_has_role('analyst', 'ann', 'MEMBER')", "f"),
+    ] {
+        assert_eq!(one(&format!("SELECT {sql}")), says, "{sql}");
+    }
+}
+
+#[test]
+fn passwords_are_shown_to_nobody() {
+    let users = Users::with(FILE);
+    let server = &users.server;
+    let (mut root, mut eve) = (users.session("root"), users.session("eve"));
+    server.rows(&mut root, "ALTER ROLE eve PASSWORD 'a long secret'");
+    let text = std::fs::read_to_string(&users.path).unwrap();
+    assert!(
+        text.contains("SCRAM-SHA-256$4096:") && !text.contains("secret\""),
+        "{text}"
+    );
+    let asked = "SELECT query FROM pg_stat_activity WHERE usename = 'root' AND query NOT LIKE 'SELECT%'";
+    let shown = server.rows(&mut users.session("root"), asked);
+    assert_eq!(shown.first().map(String::as_str), Some("ALTER ROLE eve ..."));
+    let shown = server.rows(&mut eve, asked);
+    assert_eq!(
+        shown.first().map(String::as_str),
+        Some("<insufficient privilege>")
+    );
+    // Of its own everyone may have another.
+    server.rows(&mut eve, "ALTER USER eve WITH ENCRYPTED PASSWORD 'another'");
+    assert_ne!(std::fs::read_to_string(&users.path).unwrap(), text);
+    for sql in [
+        "ALTER ROLE root PASSWORD 'mine'",
+        "ALTER ROLE eve SUPERUSER",
+        "ALTER ROLE eve PASSWORD 'x' SUPERUSER",
+        "ALTER ROLE eve SET memory = '1TB'",
+        "CREATE ROLE other",
+        "DROP ROLE root",
+        "GRANT SELECT ON t TO eve",
+    ] {
+        assert_eq!(server.refused(&mut eve, sql).code, "42501", "{sql}");
+    }
+    let refusal = server.refused(&mut root, "ALTER ROLE eve PASSWORD = 'hidden'");
+    assert!(!refusal.message.contains("hidden"), "{refusal:?}");
+    let refusal = server.refused(&mut root, "ALTER ROLE eve 'hidden'");
+    assert!(!format!("{refusal:?}").contains("hidden"), "{refusal:?}");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let users = Users::with(FILE);
+    let server = &users.server;
+    let mut root = users.session("root");
+    for (sql, code) in [
+        ("CREATE ROLE eve", "42710"),
+        ("CREATE USER pg_x", "42939"),
+        ("ALTER ROLE nobody LOGIN", "42704"),
+        ("DROP ROLE nobody", "42704"),
+        ("DROP ROLE root", "55006"),
+        ("GRANT SELECT ON t TO nobody", "42704"),
+        ("GRANT nobody TO eve", "42704"),
+        ("GRANT SELECT ON nothing TO eve", "42P01"),
+        ("GRANT SELECT ON nowhere.t TO eve", "3F000"),
+        ("GRANT USAGE ON SCHEMA nowhere TO eve", "3F000"),
+        ("GRANT INSERT ON t TO eve", "0A000"),
+        ("GRANT SELECT (n) ON t TO eve", "0A000"),
+        ("GRANT SELECT ON t TO PUBLIC", "0A000"),
+        ("GRANT SELECT ON t TO eve WITH GRANT OPTION", "0A000"),
+        ("GRANT CONNECT ON DATABASE corun TO eve", "0A000"),
+        ("CREATE ROLE r PASSWORD 'x'", "0A000"),
+        ("CREATE USER u CREATEDB", "0A000"),
+        ("CREATE USER u VALID UNTIL 'soon'", "22007"),
+        ("CREATE USER u CONNECTION LIMIT 0", "22023"),
+        ("ALTER ROLE eve SET weight = 1000", "22023"),
+        ("ALTER ROLE eve SET work_mem = '1GB'", "42704"),
+        ("GRANT SELECT t TO eve", "42601"),
+        ("GRANT SELECT ON t eve", "42601"),
+        ("CREATE USER", "42601"),
+        ("BEGIN; GRANT SELECT ON t TO eve", "25001"),
+    ] {
+        let refusal = server.refused(&mut root, sql);
+        assert_eq!(refusal.code, code, "{sql}: {refusal:?}");
+        server.rows(&mut root, "ROLLBACK");
+    }
+    assert_eq!(
+        std::fs::read_to_string(&users.path).unwrap(),
+        FILE,
+        "nothing was written"
+    );
+    server.rows(
+        &mut root,
+        "CREATE USER u NOSUPERUSER NOCREATEDB INHERIT LOGIN; DROP USER IF EXISTS u, nobody",
+    );
+    // Without a file there is nowhere to write to.
+    let server = Server::new();
+    let refusal = server.refused(&mut server.session(), "CREATE ROLE r");
+    assert_eq!(
+        (
+            refusal.code,
+            refusal.hint.is_some_and(|hint| hint.contains("--users"))
+        ),
+        ("0A000", true)
+    );
+}
+
+/// What somebody has written into the file meanwhile stays, and is in force with the next change.
+#[test]
+fn changes_by_others_are_not_lost() {
+    let users = Users::with(FILE);
+    let server = &users.server;
+    let mut root = users.session("root");
+    let random = ring::rand::SystemRandom::new();
+    corun_server::users::add_user(&users.path, "tom", b"pw", false, &random).unwrap();
+    server.rows(&mut root, "GRANT SELECT ON t TO tom");
+    server.rows(&mut users.session("tom"), "SELECT n FROM t");
+    // A file that is broken is left as it is.
+    std::fs::write(&users.path, "[user.root\n").unwrap();
+    assert!(server.run(&mut root, "CREATE ROLE r").is_err());
+    assert_eq!(std::fs::read_to_string(&users.path).unwrap(), "[user.root\n");
+    server.rows(&mut users.session("tom"), "SELECT n FROM t");
+}
