@@ -12,11 +12,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use corun_cli::failure::Usage;
 use corun_cli::out;
-use corun_datafusion::{CoordinatorOptions, EngineOptions};
+use corun_datafusion::EngineOptions;
 use corun_server::data::{DataConfig, DataError};
 use corun_server::front::{Access, AccessError, AccessFiles, Front, FrontConfig, Io};
 use corun_server::session::{Engine, EngineConfig, Rights, ServerError};
-use settings::{Scheduling, Settings};
+use settings::Settings;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 
@@ -200,13 +200,6 @@ fn access(settings: &Settings, front: &FrontConfig) -> Result<Access> {
 
 fn engine_config(settings: &Settings, data: DataConfig, rights: Arc<dyn Rights>) -> Result<EngineConfig> {
     let usual = EngineOptions::default();
-    let coordinator = match settings.policy.unwrap_or(Scheduling::By(Default::default())) {
-        Scheduling::Off => None,
-        Scheduling::By(policy) => {
-            let machine = CoordinatorOptions::for_machine(&corun_topology::discover(), None)?;
-            Some(CoordinatorOptions { policy, ..machine })
-        }
-    };
     Ok(EngineConfig {
         data,
         engine: EngineOptions {
@@ -214,7 +207,7 @@ fn engine_config(settings: &Settings, data: DataConfig, rights: Arc<dyn Rights>)
             memory_limit_bytes: settings.memory_limit,
             ..usual
         },
-        coordinator,
+        coordinator: settings.policy.unwrap_or_default().coordinator()?,
         statement_timeout: settings.statement_timeout,
         rights,
         threads: 0,

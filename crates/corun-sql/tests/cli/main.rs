@@ -2,15 +2,18 @@
 
 #[path = "../../../distributed/tests/authority/mod.rs"]
 mod authority;
+mod clients;
 mod manifests;
 #[path = "../../../corun/tests/program/mod.rs"]
 mod program;
 mod scratch;
 mod serve;
+mod shell;
 #[path = "../../../store/tests/all/skipped.rs"]
 mod skipped;
 mod sql;
 mod store;
+mod terminal;
 mod workers;
 
 /// The program under test.

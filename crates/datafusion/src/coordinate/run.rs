@@ -6,9 +6,9 @@
 use super::Shared;
 use super::pools;
 use super::submitted::{Outcome, Report};
-use crate::EngineError;
 use crate::decide::Planned;
 use crate::decide::decision::Decision;
+use crate::{EngineError, TakenWork};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use corun_model::cache::coschedule::{QueryId, Start};
@@ -197,6 +197,7 @@ async fn drive_query(seat: &Seat, out: &Out, query: PlannedQuery, way: Way) -> R
             why,
             rows: feed.rows,
             tables: planned.built(),
+            taken: crate::share::taken(&planned.plan)?,
         },
     })
 }
@@ -225,6 +226,7 @@ async fn drive_statement(
             why: None,
             rows: feed.rows,
             tables: Vec::new(),
+            taken: TakenWork::default(),
         },
     })
 }

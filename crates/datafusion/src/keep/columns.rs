@@ -93,6 +93,16 @@ impl KeptColumns {
         (state.ledger.len(), state.ledger.bytes())
     }
 
+    /// Forgets all columns, and which were asked for.
+    pub(crate) fn forget(&self) {
+        let mut state = self.state.lock();
+        // The next plan says how much there may be.
+        state.ledger = ColumnLedger::new(0);
+        let gone = std::mem::take(&mut state.columns);
+        drop(state);
+        drop(gone);
+    }
+
     /// Columns may have `bytes` in all.
     pub(super) fn resize(&self, bytes: usize, pool: &Arc<dyn MemoryPool>) {
         let mut state = self.state.lock();

@@ -4,8 +4,8 @@
 use super::client::ClientSession;
 use super::error::{self, more};
 use super::parameters;
-use crate::data::nearest;
 use arrow::datatypes::DataType;
+use corun_datafusion::nearest;
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::Type;
 use datafusion::common::TableReference;
