@@ -27,7 +27,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     (
         "\\g",
         "[FILE]",
-        "run the statement before it, or the last one; into a file",
+        "run what stands before it, or the last; into a file",
     ),
     ("\\gx", "", "the same, rows as records"),
     (
@@ -51,7 +51,7 @@ const COMMANDS: &[(&str, &str, &str)] = &[
     (
         "\\pset",
         "[OPTION [VALUE]]",
-        "pager on|off|always, format table|csv|json, columns N",
+        "pager on|off|always, format table|csv|json, columns",
     ),
     ("\\echo", "TEXT", "write a text"),
     ("\\!", "COMMAND", "run a command of the system's shell"),
@@ -128,9 +128,14 @@ pub fn of_other_shell(line: &str) -> Option<&'static str> {
     known.map(|(_, hint)| *hint)
 }
 
-/// Whether a command runs the statement before it.
-fn takes_statement(name: &str) -> bool {
-    matches!(name, "\\g" | "\\gx" | "\\watch" | "\\e")
+/// Whether a command, with its arguments or without, runs the statement before it.
+pub fn takes_statement(line: &str) -> bool {
+    let name = line
+        .split_whitespace()
+        .next()
+        .unwrap_or_default()
+        .trim_end_matches(';');
+    matches!(name, "\\g" | "\\gx" | "\\watch" | "\\e" | "\\exec" | "\\edit")
 }
 
 /// Runs a command with its arguments. `statement` stands before it on its line.

@@ -232,7 +232,10 @@ impl<'w, W: Write> ResultWriter<'w, W> {
             .chain(more)
             .map(|width| "-".repeat(width + SEPARATOR_CHARS - 1))
             .collect();
-        writeln!(self.out, "{}", rule.join("+"))?;
+        let mut rule = rule.join("+");
+        // There is no blank after the last column.
+        rule.truncate(self.style.width.unwrap_or(usize::MAX));
+        writeln!(self.out, "{rule}")?;
         for row in &self.page {
             writeln!(self.out, "{}", line(row, &|column| numeric[column]))?;
         }
@@ -378,7 +381,7 @@ mod tests {
         let (text, written) = within(22, Expanded::Off, rows());
         assert_eq!(
             text,
-            " n         | word\n-----------+-----------\n 123456789 | 漢字漢字\u{2026}\n"
+            " n         | word\n-----------+----------\n 123456789 | 漢字漢字\u{2026}\n"
         );
         assert_eq!(written.cut_to, Some(2));
         let (text, written) = within(80, Expanded::Auto, rows());
@@ -401,7 +404,7 @@ mod tests {
         );
         assert_eq!(
             text,
-            " n        | \u{2026}\n----------+---\n 1234567\u{2026} | \u{2026}\n"
+            " n        | \u{2026}\n----------+--\n 1234567\u{2026} | \u{2026}\n"
         );
         assert_eq!((written.cut_to, written.columns), (Some(1), 2));
     }

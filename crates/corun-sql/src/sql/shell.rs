@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 
 use super::commands;
 use super::session::{Next, Session};
-use super::statements::split;
+use super::statements::{Piece, split};
 use corun_cli::failure::{Report, is_broken_pipe};
 use corun_cli::out;
 use corun_exec::allocator::GivingBack;
@@ -88,7 +88,17 @@ pub fn run(runtime: &Runtime, mut session: Session) -> Result<()> {
             text.push('\n');
             continue;
         }
-        let whole = std::mem::take(&mut text);
+        let whole = match split(&text).pieces.as_slice() {
+            // A command within a statement, which goes on after it.
+            [Piece::Command { command, statement }]
+                if !statement.is_empty() && !commands::takes_statement(command) =>
+            {
+                let command = (*command).to_owned();
+                text = format!("{statement}\n");
+                command
+            }
+            _ => std::mem::take(&mut text),
+        };
         if whole.trim().is_empty() {
             continue;
         }

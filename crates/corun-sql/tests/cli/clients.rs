@@ -30,14 +30,20 @@ fn folder() -> tempfile::TempDir {
         "q1.sql",
         "select c_name, count(*), sum(o_price) from orders join customers on o_customer = c_id group by c_name",
     );
-    query("q2.sql", "select count(*) from orders where o_price > 100;\nselect max(o_id) from orders;\n");
+    query(
+        "q2.sql",
+        "select count(*) from orders where o_price > 100;\nselect max(o_id) from orders;\n",
+    );
     query("q10.sql", "-- any five\nselect o_id from orders limit 5");
     folder
 }
 
 fn objects(run: &Run) -> Vec<serde_json::Value> {
     assert_eq!((run.code, run.err.as_str()), (0, ""), "{run:?}");
-    run.out.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
+    run.out
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("an object a line"))
+        .collect()
 }
 
 fn of_kind<'o>(objects: &'o [serde_json::Value], kind: &str) -> Vec<&'o serde_json::Value> {
@@ -50,7 +56,18 @@ fn every_client_runs_every_query_in_every_round() {
     for policy in ["auto", "fifo", "sls", "learned", "off"] {
         let run = run(
             folder.path(),
-            &["3", "--policy", policy, "--rounds", "2", "--partitions", "2", "-f", "queries", "--json"],
+            &[
+                "3",
+                "--policy",
+                policy,
+                "--rounds",
+                "2",
+                "--partitions",
+                "2",
+                "-f",
+                "queries",
+                "--json",
+            ],
         );
         let objects = objects(&run);
         let about = of_kind(&objects, "run");
@@ -60,7 +77,10 @@ fn every_client_runs_every_query_in_every_round() {
         });
         assert_eq!(about, [&expected]);
         let queries = of_kind(&objects, "query");
-        let names: Vec<&str> = queries.iter().filter_map(|query| query["query"].as_str()).collect();
+        let names: Vec<&str> = queries
+            .iter()
+            .filter_map(|query| query["query"].as_str())
+            .collect();
         assert_eq!(names, ["q1", "q2:1", "q2:2", "q10"]);
         for query in &queries {
             assert_eq!(query["n"], 6, "{query}");
@@ -69,33 +89,62 @@ fn every_client_runs_every_query_in_every_round() {
             assert!(query["p95_ms"].as_f64() <= query["max_ms"].as_f64(), "{query}");
             assert_eq!(query["ran_ms"].is_null(), policy == "off", "{query}");
             let classes = ["strong", "moderate", "weak"];
-            assert!(query["class"].as_str().is_some_and(|class| classes.contains(&class)), "{query}");
+            assert!(
+                query["class"]
+                    .as_str()
+                    .is_some_and(|class| classes.contains(&class)),
+                "{query}"
+            );
         }
         assert_eq!(queries[0]["rows"], 50);
         assert_eq!(queries[0]["answers_differ"], false);
         assert_eq!(queries[3]["answers_may_differ"], true);
         let sides = of_kind(&objects, "side");
         assert_eq!(sides.len(), 1);
-        assert!(sides[0]["queries_per_second"]["median"].as_f64().is_some_and(|rate| rate > 0.0));
+        assert!(
+            sides[0]["queries_per_second"]["median"]
+                .as_f64()
+                .is_some_and(|rate| rate > 0.0)
+        );
     }
 }
 
 #[test]
 fn work_that_clients_share_is_counted() {
     let folder = folder();
-    let run = run(folder.path(), &["4", "--rounds", "1", "-f", "queries/q1.sql", "--json"]);
+    let run = run(
+        folder.path(),
+        &["4", "--rounds", "1", "-f", "queries/q1.sql", "--json"],
+    );
     let objects = objects(&run);
     let query = of_kind(&objects, "query")[0];
-    let shared = query["shared_running"].as_u64().zip(query["shared_kept"].as_u64());
+    let shared = query["shared_running"]
+        .as_u64()
+        .zip(query["shared_kept"].as_u64());
     // The first run makes it for itself, the second for others; the last two have it from that.
-    assert!(shared.is_some_and(|(running, kept)| (1..=3).contains(&(running + kept))), "{query}");
+    assert!(
+        shared.is_some_and(|(running, kept)| (1..=3).contains(&(running + kept))),
+        "{query}"
+    );
     let run = run_with_share_off(folder.path());
     let query = of_kind(&run, "query")[0].clone();
-    assert_eq!((&query["shared_running"], &query["shared_kept"]), (&0.into(), &0.into()));
+    assert_eq!(
+        (&query["shared_running"], &query["shared_kept"]),
+        (&0.into(), &0.into())
+    );
 }
 
 fn run_with_share_off(folder: &Path) -> Vec<serde_json::Value> {
-    let set = ["4", "--rounds", "1", "-f", "queries/q1.sql", "--set", "corun.share_work=off", "--json"];
+    let set = [
+        "4",
+        "--rounds",
+        "1",
+        "-f",
+        "queries/q1.sql",
+        "--set",
+        "corun.share_work=off",
+        "--json",
+    ];
     objects(&run(folder, &set))
 }
 
@@ -104,24 +153,51 @@ fn sides_run_beside_it_in_each_round() {
     let folder = folder();
     let compare = ["2", "--compare", "--rounds", "2", "-f", "queries"];
     let objects = objects(&run(folder.path(), &[&compare[..], &["--json"]].concat()));
-    let sides: Vec<&str> = of_kind(&objects, "side").iter().filter_map(|side| side["side"].as_str()).collect();
+    let sides: Vec<&str> = of_kind(&objects, "side")
+        .iter()
+        .filter_map(|side| side["side"].as_str())
+        .collect();
     assert_eq!(sides, ["subject", "again", "off", "one_after_the_other", "stock"]);
     let comparisons = of_kind(&objects, "comparison");
     assert_eq!(comparisons.len(), 3);
     for comparison in comparisons {
         assert_eq!(comparison["verdict"], "too_few_rounds", "{comparison}");
-        assert!(comparison["times"]["median"].as_f64().is_some_and(|times| times > 0.0));
+        assert!(
+            comparison["times"]["median"]
+                .as_f64()
+                .is_some_and(|times| times > 0.0)
+        );
     }
-    let stock = objects.iter().find(|object| object["kind"] == "query" && object["side"] == "stock");
+    let stock = objects
+        .iter()
+        .find(|object| object["kind"] == "query" && object["side"] == "stock");
     assert_eq!(stock.map(|stock| &stock["n"]), Some(&4.into()));
     let text = run(folder.path(), &compare);
     assert_eq!((text.code, text.err.as_str()), (0, ""), "{text:?}");
-    assert!(text.says("2 clients, policy auto, 2 rounds of 4 queries each, seed 1"), "{text:?}");
-    for words in ["q2:1", "stock DataFusion", "one after the other", "not compared", "what noise does"] {
+    assert!(
+        text.says("2 clients, policy auto, 2 rounds of 4 queries each, seed 1"),
+        "{text:?}"
+    );
+    for words in [
+        "q2:1",
+        "stock DataFusion",
+        "one after the other",
+        "not compared",
+        "what noise does",
+    ] {
         assert!(text.says(words), "{words}: {text:?}");
     }
-    let last = text.out.trim_end().rsplit("\n\n").next().unwrap_or_default().replace('\n', " ");
-    assert!(last.contains(" queries/s, ") && last.contains("2 rounds are too few to tell"), "{text:?}");
+    let last = text
+        .out
+        .trim_end()
+        .rsplit("\n\n")
+        .next()
+        .unwrap_or_default()
+        .replace('\n', " ");
+    assert!(
+        last.contains(" queries/s, ") && last.contains("2 rounds are too few to tell"),
+        "{text:?}"
+    );
 }
 
 #[test]
@@ -132,7 +208,12 @@ fn statements_before_run_once_and_limits_hold() {
         let with = ["2", "--rounds", "1", "--compare", "--json", "-f", "q.sql"];
         run(folder.path(), &[&with[..], more].concat())
     };
-    let ran = run(&["-c", "create table few as select o_id as n from orders where o_id < 10", "--memory-limit", "1GiB"]);
+    let ran = run(&[
+        "-c",
+        "create table few as select o_id as n from orders where o_id < 10",
+        "--memory-limit",
+        "1GiB",
+    ]);
     let objects = objects(&ran);
     assert_eq!(of_kind(&objects, "run")[0]["memory_limit_bytes"], 1 << 30);
     check_error(&run(&[]), 1, "q.sql: table \"few\" does not exist", "");
@@ -163,17 +244,37 @@ fn what_clients_cannot_run_is_told_with_its_place() {
         "bad.sql, statement 2 (line 3): column \"o_idd\" does not exist",
         "did you mean \"o_id\"?",
     );
-    failed(&["2", "-f", "ddl.sql"], 1, "ddl.sql, statement 2 (line 1): clients run queries only", "-c runs");
-    failed(&["2", "-f", "random.sql", "--rounds", "1"], 1, "clients got different answers", "random.sql");
+    failed(
+        &["2", "-f", "ddl.sql"],
+        1,
+        "ddl.sql, statement 2 (line 1): clients run queries only",
+        "-c runs",
+    );
+    failed(
+        &["2", "-f", "random.sql", "--rounds", "1"],
+        1,
+        "clients got different answers",
+        "random.sql",
+    );
     failed(&["2", "-f", "empty.sql"], 1, "there is no query in empty.sql", "");
     failed(&["2", "-f", "missing.sql"], 1, "cannot read missing.sql", "");
     failed(&["2"], 2, "--file", "");
     failed(&["0", "-f", "queries"], 2, "must be 1 or more", "");
     failed(&["1001", "-f", "queries"], 2, "must be at most 1000", "");
-    failed(&["2", "-f", "queries", "--policy", "none"], 2, "is none of fifo", "");
+    failed(
+        &["2", "-f", "queries", "--policy", "none"],
+        2,
+        "is none of fifo",
+        "",
+    );
     failed(&["2", "-f", "queries", "--stock"], 2, "--stock", "--compare");
     failed(&["2", "-f", "queries", "--format", "csv"], 2, "no CSV", "--json");
-    failed(&["2", "-f", "queries", "--rounds", "1", "--seconds", "1"], 2, "--rounds", "");
+    failed(
+        &["2", "-f", "queries", "--rounds", "1", "--seconds", "1"],
+        2,
+        "--rounds",
+        "",
+    );
 }
 
 #[test]

@@ -25,16 +25,32 @@ fn answer(terminal: &mut Terminal, text: &str) -> String {
 fn tables_fit_the_terminal_and_records_are_proposed() {
     for (columns, cut) in [(80, 'x'), (120, 'x')] {
         let (mut terminal, _folder) = shell((columns, 24), &[("PAGER", "")]);
-        let shown = answer(&mut terminal, "select repeat('x', 300) as a, 1 as b, '漢字' as c;");
+        let shown = answer(
+            &mut terminal,
+            "select repeat('x', 300) as a, 1 as b, '漢字' as c;",
+        );
         let lines: Vec<&str> = shown.lines().filter(|line| line.contains('\u{2026}')).collect();
         assert_eq!(lines.len(), 1, "{shown:?}");
-        assert!(lines[0].contains(&format!("{cut}\u{2026} | 1 | 漢字")), "{shown:?}");
+        assert!(
+            lines[0].contains(&format!("{cut}\u{2026} | 1 | 漢字")),
+            "{shown:?}"
+        );
         // Two of the characters are wide.
-        assert_eq!(lines[0].trim_end().chars().count() + 2, columns as usize, "{shown:?}");
-        assert!(shown.contains("cells cut; \\x auto shows them whole)"), "{shown:?}");
+        assert_eq!(
+            lines[0].trim_end().chars().count() + 2,
+            columns as usize,
+            "{shown:?}"
+        );
+        assert!(
+            shown.contains("cells cut; \\x auto shows them whole)"),
+            "{shown:?}"
+        );
         answer(&mut terminal, "\\x auto");
         let shown = answer(&mut terminal, "select repeat('x', 300) as a, 1 as b;");
-        assert!(shown.contains("-[ RECORD 1 ]-") && shown.contains("b | 1"), "{shown:?}");
+        assert!(
+            shown.contains("-[ RECORD 1 ]-") && shown.contains("b | 1"),
+            "{shown:?}"
+        );
         terminal.type_keys(CTRL_D);
         assert_eq!(terminal.end(), Some(0));
     }
@@ -65,7 +81,10 @@ fn what_does_not_fit_the_screen_goes_through_the_pager() {
     let (mut terminal, _folder) = shell((80, 24), &[("PAGER", "sed 's/^/paged:/'")]);
     let long = "select * from generate_series(1, 30) as t(n);";
     let shown = answer(&mut terminal, long);
-    assert!(shown.contains("paged:") && shown.contains("(30 rows"), "{shown:?}");
+    assert!(
+        shown.contains("paged:") && shown.contains("(30 rows"),
+        "{shown:?}"
+    );
     let short = "select * from generate_series(1, 10) as t(n);";
     assert!(!answer(&mut terminal, short).contains("paged:"));
     answer(&mut terminal, "\\pset pager always");
@@ -74,17 +93,29 @@ fn what_does_not_fit_the_screen_goes_through_the_pager() {
     assert!(!answer(&mut terminal, long).contains("paged:"));
     // A file gets all of it, and nobody pages it.
     answer(&mut terminal, "\\pset pager on");
-    assert!(!answer(&mut terminal, &format!("{} \\g all.txt", long.trim_end_matches(';'))).contains("paged:"));
+    assert!(
+        !answer(
+            &mut terminal,
+            &format!("{} \\g all.txt", long.trim_end_matches(';'))
+        )
+        .contains("paged:")
+    );
 }
 
 #[test]
 fn a_pager_that_is_left_early_ends_the_statement() {
     let (mut terminal, _folder) = shell((80, 24), &[("PAGER", "head -n 3")]);
-    let shown = answer(&mut terminal, "select * from generate_series(1, 1000000000) as t(n);");
+    let shown = answer(
+        &mut terminal,
+        "select * from generate_series(1, 1000000000) as t(n);",
+    );
     assert!(!shown.contains("error"), "{shown:?}");
     let (mut terminal, _folder) = shell((80, 24), &[("PAGER", "no-such-pager-anywhere")]);
     let shown = answer(&mut terminal, "select * from generate_series(1, 100000) as t(n);");
-    assert!(shown.contains("error: the pager \"no-such-pager-anywhere\" cannot be run"), "{shown:?}");
+    assert!(
+        shown.contains("error: the pager \"no-such-pager-anywhere\" cannot be run"),
+        "{shown:?}"
+    );
 }
 
 #[test]

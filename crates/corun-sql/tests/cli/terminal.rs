@@ -20,8 +20,16 @@ pub struct Terminal {
 
 impl Terminal {
     /// Starts the program in `folder` with these arguments, at a terminal of so many columns and rows.
-    pub fn start((columns, rows): (u16, u16), folder: &Path, environment: &[(&str, &str)], arguments: &str) -> Terminal {
-        let line = format!("stty cols {columns} rows {rows}; exec {} {arguments}", crate::PROGRAM);
+    pub fn start(
+        (columns, rows): (u16, u16),
+        folder: &Path,
+        environment: &[(&str, &str)],
+        arguments: &str,
+    ) -> Terminal {
+        let line = format!(
+            "stty cols {columns} rows {rows}; exec {} {arguments}",
+            crate::PROGRAM
+        );
         let mut child = Command::new("script")
             .args(["-qefc", &line, "/dev/null"])
             .current_dir(folder)
@@ -47,7 +55,9 @@ impl Terminal {
                 if length == 0 {
                     return;
                 }
-                into.lock().expect("not poisoned").extend_from_slice(&bytes[..length]);
+                into.lock()
+                    .expect("not poisoned")
+                    .extend_from_slice(&bytes[..length]);
             }
         });
         Terminal {
@@ -70,7 +80,9 @@ impl Terminal {
         let begin = Instant::now();
         loop {
             let shown = self.shown.lock().expect("not poisoned")[self.seen..].to_vec();
-            let at = shown.windows(words.len()).position(|window| window == words.as_bytes());
+            let at = shown
+                .windows(words.len())
+                .position(|window| window == words.as_bytes());
             if let Some(at) = at {
                 self.seen += at + words.len();
                 return String::from_utf8_lossy(&shown[..at + words.len()]).into_owned();
