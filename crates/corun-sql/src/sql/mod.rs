@@ -249,14 +249,8 @@ fn scripts(files: &[PathBuf]) -> Result<Vec<PathBuf>> {
             scripts.push(file.clone());
             continue;
         }
-        let entries = std::fs::read_dir(file).and_then(|entries| {
-            let paths = entries.map(|entry| entry.map(|entry| entry.path()));
-            paths.collect::<std::io::Result<Vec<PathBuf>>>()
-        });
-        let entries = entries.with_context(|| format!("cannot read {}", file.display()))?;
-        let is_sql =
-            |path: &PathBuf| path.extension().is_some_and(|ending| ending == "sql") && path.is_file();
-        let mut found: Vec<PathBuf> = entries.into_iter().filter(is_sql).collect();
+        let mut found = sources::entries(file)?;
+        found.retain(|path| path.extension().is_some_and(|ending| ending == "sql") && path.is_file());
         if found.is_empty() {
             bail!("the folder {} has no files that end in .sql", file.display());
         }

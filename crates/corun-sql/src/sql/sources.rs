@@ -114,7 +114,10 @@ pub fn tables_of(path: &Path) -> Result<Vec<(String, PathBuf)>> {
 }
 
 /// What is in a folder, by name, without hidden files.
-fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let read = std::fs::read_dir(folder).and_then(|entries| {
         let paths = entries.map(|entry| entry.map(|entry| entry.path()));
         paths.collect::<std::io::Result<Vec<PathBuf>>>()
