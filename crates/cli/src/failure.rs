@@ -174,6 +174,21 @@ pub fn install_panic_hook() {
     }));
 }
 
+/// For servers, after their logs have begun: a panic is logged and ends what it happened in, one statement or one connection, not the program.
+/// Whoever runs that tells what came of it.
+pub fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let message = panic.payload_as_str().unwrap_or("no message");
+        if is_end_of_runtime(message) {
+            return;
+        }
+        let place = panic
+            .location()
+            .map(|place| format!("{}:{}", file_name(place.file()), place.line()));
+        tracing::error!(place, "internal error: {message}");
+    }));
+}
+
 /// Whether a panic is one of Tokio's, in a task that waited for others when the runtime ended and cancelled them: `datafusion-distributed`
 /// waits so for the tasks of a query. The error that ended the program is told by whoever had it.
 fn is_end_of_runtime(message: &str) -> bool {
@@ -191,6 +206,15 @@ fn file_name(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_panic_that_is_logged_ends_its_thread_only() {
+        let before = std::panic::take_hook();
+        log_panics();
+        let ended = std::thread::spawn(|| panic!("injected")).join();
+        std::panic::set_hook(before);
+        assert!(ended.is_err());
+    }
     use anyhow::Context;
 
     #[test]

@@ -4,6 +4,7 @@ use std::fmt;
 
 use corun_datafusion::{CoordinatorOptions, EngineError};
 use corun_model::cache::coschedule::PolicyName;
+use corun_model::topology::Topology;
 
 /// How queries are scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,15 +43,15 @@ impl Scheduling {
         text.parse().map(Scheduling::By).map_err(wrong)
     }
 
-    /// A coordinator of this machine's CPUs, as the policy says; `None` for off.
+    /// A coordinator of a machine's CPUs, as the policy says; `None` for off.
     ///
     /// # Errors
     /// No usable CPU.
-    pub fn coordinator(self) -> Result<Option<CoordinatorOptions>, EngineError> {
+    pub fn coordinator(self, topology: &Topology) -> Result<Option<CoordinatorOptions>, EngineError> {
         let Scheduling::By(policy) = self else {
             return Ok(None);
         };
-        let machine = CoordinatorOptions::for_machine(&corun_topology::discover(), None)?;
+        let machine = CoordinatorOptions::for_machine(topology, None)?;
         Ok(Some(CoordinatorOptions { policy, ..machine }))
     }
 }

@@ -39,7 +39,7 @@ pub struct Arguments {
 pub enum Command {
     /// Serve PostgreSQL clients through a pool of connections whose queues know caches.
     Proxy(crate::proxy::ProxyArgs),
-    /// Watch a running pooler: rates, pools, event loops, cohorts, hosts.
+    /// Watch a running pooler, or a running `corun-sql serve`: rates, pools, queues, sessions.
     Top(crate::top::TopArgs),
     /// Check a configuration file.
     Config(crate::config::ConfigArgs),

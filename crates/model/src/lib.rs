@@ -19,6 +19,7 @@ pub mod operators;
 pub mod pmu;
 pub mod pooler;
 pub mod progress;
+pub mod server_status;
 pub mod shared_work;
 pub mod siblings;
 pub mod spread;

@@ -7,12 +7,13 @@
 //! ```
 //!
 //! [`session`] puts all of it together; whoever has sockets calls that. Its order of calls: [`data::Data::open`] once; for each session [`data::Data::install`], then [`catalog::install`]; for each statement
-//! [`catalog::parse`], [`data::Data::gate`], the session's planner, [`data::Data::gate_plan`], and only then its execution. What it is not: a
-//! listener. Nothing here knows of sockets or logins.
+//! [`catalog::parse`], [`data::Data::gate`], the session's planner, [`data::Data::gate_plan`], and only then its execution. Nothing but [`front`] and
+//! [`operate`], which shows how the server does, knows of sockets or logins.
 
 pub mod catalog;
 pub mod data;
 pub mod front;
+pub mod operate;
 pub mod session;
 pub mod users;
 

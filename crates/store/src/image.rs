@@ -14,9 +14,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use corun_exec::workers::{ScopedThreads, Workers};
+use corun_exec::workers::Workers;
 use parking_lot::Mutex;
 
+use crate::background::Background;
 use crate::changed::{RANGE_ROWS, range_of, rows_of};
 use crate::checkpoint::{Busy, CheckpointMap, CheckpointWriter, ChunkName, Need, Role};
 use crate::codec::{Reader, put_bytes, put_number, put_table, put_text, read_table};
@@ -79,7 +80,11 @@ pub(crate) fn write(
     let writer = CheckpointWriter::begin(storage, target.store_id, snapshot.ts(), &head, map.files())?;
     let writer = writer.beside(Arc::clone(&target.busy));
     let (rows, first_error, written) = (AtomicU64::new(0), Mutex::new(None), Mutex::new(Vec::new()));
-    ScopedThreads(target.threads).run(jobs.len(), &|number| {
+    let background = Background {
+        threads: target.threads,
+        gives_way: (target.busy)(),
+    };
+    background.run(jobs.len(), &|number| {
         if first_error.lock().is_some() {
             return;
         }

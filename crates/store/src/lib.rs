@@ -43,6 +43,7 @@
 //! topology; who waits, and on what kind of thread, is handed in through [`park`].
 
 mod ahead;
+mod background;
 mod backup;
 mod by_key;
 mod changed;

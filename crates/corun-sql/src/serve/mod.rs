@@ -10,11 +10,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use corun_cli::failure::Usage;
+use corun_cli::failure::{self, Usage};
 use corun_cli::out;
 use corun_datafusion::EngineOptions;
+use corun_model::topology::Memory;
+use corun_net::notify::{State, notify};
 use corun_server::data::{DataConfig, DataError};
 use corun_server::front::{Access, AccessError, AccessFiles, Front, FrontConfig, Io};
+use corun_server::operate::{StatementLog, Status, Web, WebConfig, WebError};
 use corun_server::session::{Engine, EngineConfig, Rights, ServerError};
 use settings::Settings;
 use tokio::signal::unix::{SignalKind, signal};
@@ -32,10 +35,11 @@ const LOOK: Duration = Duration::from_millis(50);
   corun-sql serve data --users users.toml --listen 0.0.0.0:5432 --tls-cert server.pem --tls-key server.key
   corun-sql serve --config serve.toml          every option but FOLDER as key = value, with _ for -; folders = [\"data\"]
   corun-sql serve data --memory-limit 8GiB --policy learned --statement-timeout 60
+  corun-sql serve data --metrics 127.0.0.1:9100 --log-min-duration 1     then: open http://127.0.0.1:9100/, or corun top --url
 
 A folder is a database. Its Parquet, CSV and JSON files are the tables of schema public, its sub-folders are schemas, folders of stores among
 them. Tables are read only. Without --users, whoever reaches this machine's own addresses gets in as whoever they say, and no other address
-can be listened at. SIGTERM and SIGINT end the server when what runs has ended, for --shutdown-timeout at most; a second one at once.
+can be listened at. SIGHUP reads the files of --users, --hba and TLS again. SIGTERM and SIGINT end the server when what runs has ended, for --shutdown-timeout at most; a second one at once.
 Exit codes: 0 ended by a signal, 1 failed, 2 wrong usage.")]
 pub struct ServeArgs {
     /// Folders to show, each a database named after it, or NAME=PATH.
@@ -64,17 +68,19 @@ pub fn run(args: ServeArgs, verbose: u8) -> Result<()> {
         false => args.folders,
     };
     out::start_server_logging(level(verbose), settings.json.unwrap_or_default());
+    failure::log_panics();
     let data = data(&settings, &folders)?;
     let first = data.catalogs[0].0.clone();
     let front = front_config(&settings);
-    let access = access(&settings, &front)?;
+    let access = Arc::new(access(&settings, &front)?);
     for warning in access.warnings() {
         tracing::warn!("{warning}");
     }
     let open = access.is_open();
-    let rights: Arc<dyn Rights> = Arc::new(access.users().clone());
+    let rights: Arc<dyn Rights> = Arc::clone(&access) as _;
     let engine = Engine::start(engine_config(&settings, data, rights)?).map_err(server_error)?;
-    let front = Front::start(front, access, engine.clone())?;
+    let front = Front::start(front, Arc::clone(&access), engine.clone())?;
+    let web = web(&settings, &engine, &front)?;
     if open {
         out::note("note: there is no file of users: everyone on this machine gets in (see --users)");
     }
@@ -91,30 +97,81 @@ pub fn run(args: ServeArgs, verbose: u8) -> Result<()> {
     if let Some(socket) = front.socket() {
         out::line(&format!("listening at {}", socket.display()))?;
     }
+    if let Some(web) = &web {
+        let address = web.address();
+        out::line(&format!("metrics and status at http://{address}/"))?;
+    }
     // A runtime of its own: the engine's threads may all be at statements.
     let signals = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot wait for signals")?;
-    let waited = signals.block_on(until_ended(&front));
-    front.join();
+    let waited = signals.block_on(until_ended(&front, &access));
+    let ended = front.join();
     // Threads of the engine may still be at the last cancelled statements: leaving does not wait for them, and tables are read only.
     std::mem::forget(engine);
-    waited
+    waited?;
+    Ok(ended?)
+}
+
+/// Where metrics are asked for, if anywhere.
+fn web(settings: &Settings, engine: &Engine, front: &Front) -> Result<Option<Web>> {
+    let Some(listen) = settings.metrics else {
+        return Ok(None);
+    };
+    let config = WebConfig {
+        listen,
+        names: settings.metrics_host.clone().unwrap_or_default(),
+    };
+    let status = Status::new(engine.clone(), front.view(), &corun_topology::discover());
+    let web = Web::start(&config, move |path| status.answer(path));
+    web.map(Some).map_err(|error| match error {
+        error @ WebError::Reachable(_) => Usage(error.to_string()).into(),
+        error => error.into(),
+    })
+}
+
+/// Tells the supervisor, if there is one.
+fn tell(state: State<'_>) {
+    if let Err(error) = notify(state) {
+        tracing::debug!(%error, "the supervisor could not be told");
+    }
+}
+
+/// Reads the files of users, rules and TLS again; with a mistake in one of them, everything stays as it was.
+fn reload(access: &Access) {
+    tell(State::Reloading);
+    match access.reload() {
+        Ok(()) => {
+            for warning in access.warnings() {
+                tracing::warn!("{warning}");
+            }
+            tracing::info!("users, rules and certificates read again");
+        }
+        Err(error) => tracing::error!("users, rules and certificates stay as they were: {error}"),
+    }
+    tell(State::Ready);
 }
 
 /// Waits for signals and does what they say, until the front has ended.
-async fn until_ended(front: &Front) -> Result<()> {
+async fn until_ended(front: &Front, access: &Access) -> Result<()> {
     let context = "cannot wait for signals";
     let mut terminate = signal(SignalKind::terminate()).context(context)?;
     let mut interrupt = signal(SignalKind::interrupt()).context(context)?;
+    let mut hangup = signal(SignalKind::hangup()).context(context)?;
+    tell(State::Ready);
     let mut told = false;
     while !front.has_ended() {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            _ = hangup.recv() => {
+                reload(access);
+                continue;
+            }
             () = tokio::time::sleep(LOOK) => continue,
         }
+        tell(State::Stopping);
         match told {
             true => tracing::info!("ending at once"),
             false => tracing::info!("ending when statements have ended"),
@@ -177,6 +234,7 @@ fn front_config(settings: &Settings) -> FrontConfig {
         login_timeout: settings.login_timeout.unwrap_or(usual.login_timeout),
         idle_timeout: settings.idle_timeout,
         shutdown_grace: settings.shutdown_timeout.unwrap_or(usual.shutdown_grace),
+        log_connections: settings.log_connections.unwrap_or_default(),
         ..usual
     }
 }
@@ -200,18 +258,29 @@ fn access(settings: &Settings, front: &FrontConfig) -> Result<Access> {
 
 fn engine_config(settings: &Settings, data: DataConfig, rights: Arc<dyn Rights>) -> Result<EngineConfig> {
     let usual = EngineOptions::default();
+    let machine = corun_topology::discover();
     Ok(EngineConfig {
         data,
         engine: EngineOptions {
             partitions: settings.partitions.unwrap_or(usual.partitions),
-            memory_limit_bytes: settings.memory_limit,
+            memory_limit_bytes: settings.memory_limit.or_else(|| usual_memory(&machine.memory)),
             ..usual
         },
-        coordinator: settings.policy.unwrap_or_default().coordinator()?,
+        coordinator: settings.policy.unwrap_or_default().coordinator(&machine)?,
         statement_timeout: settings.statement_timeout,
         rights,
+        log: StatementLog {
+            min_duration: settings.log_min_duration,
+            parameters: settings.log_parameters.unwrap_or_default(),
+        },
         threads: 0,
     })
+}
+
+/// Three quarters of what the machine, or the control group, has: stores, kept files and the system need the rest.
+fn usual_memory(memory: &Memory) -> Option<usize> {
+    let bytes = memory.limit.or(memory.total)?.0;
+    usize::try_from(bytes / 4 * 3).ok()
 }
 
 fn server_error(error: ServerError) -> anyhow::Error {

@@ -19,6 +19,14 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| "is too large".to_owned())
 }
 
+/// Seconds, of which 0 means always.
+fn seconds_from(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(0.0) => Ok(Duration::ZERO),
+        _ => seconds(text),
+    }
+}
+
 /// Makes the structure once for the command line and once for the file, the names of its keys, and how both are one.
 macro_rules! settings {
     ($($(#[$help:meta])* $name:ident: $type:ty, $key:literal;)*) => {
@@ -81,7 +89,7 @@ settings! {
     #[arg(long, value_name = "DIR", value_delimiter = ',')]
     allow_write: Vec<PathBuf>, "allow_write";
 
-    /// Memory that all queries may hold together, such as 2GiB [default: no limit].
+    /// Memory that all queries may hold together, such as 2GiB [default: three quarters of the machine's].
     #[arg(long, value_name = "SIZE", value_parser = byte_size, allow_negative_numbers = true)]
     #[serde(deserialize_with = "bytes", default)]
     memory_limit: usize, "memory_limit";
@@ -131,6 +139,27 @@ settings! {
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
     io_uring: bool, "io_uring";
 
+    /// Show metrics, a page of status and /status.json over HTTP here; whoever reaches the address sees all statements [default: nowhere].
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: SocketAddr, "metrics";
+
+    /// Names under which others may ask for them, where --metrics is an address that they reach; * for any.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    metrics_host: Vec<String>, "metrics_host";
+
+    /// Log statements that take at least so long; 0 for all [default: none].
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_from, allow_negative_numbers = true)]
+    #[serde(deserialize_with = "time_from", default)]
+    log_min_duration: Duration, "log_min_duration";
+
+    /// With the values of their parameters.
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
+    log_parameters: bool, "log_parameters";
+
+    /// Log connections and their ends.
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
+    log_connections: bool, "log_connections";
+
     /// Log one JSON object a line.
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
     json: bool, "json";
@@ -159,6 +188,10 @@ fn policy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Scheduling>, D::E
 
 fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     value(from, seconds)
+}
+
+fn time_from<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    value(from, seconds_from)
 }
 
 /// A file: the settings, and the folders to show.
@@ -262,12 +295,13 @@ mod tests {
     #[test]
     fn a_file_has_what_the_command_line_has() {
         let text = "folders = [\"data\", \"s=sales\"]\nlisten = [\"127.0.0.1:0\"]\nmemory_limit = \"2GiB\"\n\
-            policy = \"off\"\nstatement_timeout = 1.5\njson = true\nusers = \"users.toml\"\n";
+            policy = \"off\"\nstatement_timeout = 1.5\nlog_min_duration = 0\njson = true\nusers = \"users.toml\"\n";
         let (settings, folders) = parse(text).expect("right");
         assert_eq!(folders, ["data", "s=sales"]);
         assert_eq!(settings.memory_limit, Some(2 << 30));
         assert_eq!(settings.policy, Some(Scheduling::Off));
         assert_eq!(settings.statement_timeout, Some(Duration::from_millis(1500)));
+        assert_eq!(settings.log_min_duration, Some(Duration::ZERO));
         assert_eq!((settings.json, settings.loops), (Some(true), None));
         let settings = settings.below(Path::new("/etc/corun"));
         assert_eq!(settings.users, Some(PathBuf::from("/etc/corun/users.toml")));
@@ -278,6 +312,24 @@ mod tests {
         };
         let both = given.or(settings);
         assert_eq!((both.memory_limit, both.json), (Some(1), Some(true)));
+    }
+
+    #[test]
+    fn the_shipped_file_is_right_also_with_its_examples_turned_on() {
+        let shipped = include_str!("../../../../packaging/corun-sql-serve.toml");
+        let (settings, folders) = parse(shipped).expect("right");
+        assert_eq!(folders, ["data=/var/lib/corun-sql/data"]);
+        assert_eq!(settings.metrics, None);
+        // A commented-out setting is a line that begins with `#` and no blank.
+        let on: Vec<&str> = shipped
+            .lines()
+            .map(|line| match line.strip_prefix('#') {
+                Some(setting) if !setting.starts_with(' ') => setting,
+                _ => line,
+            })
+            .collect();
+        let (settings, _) = parse(&on.join("\n")).expect("right");
+        assert!(settings.metrics.is_some() && settings.hba.is_some());
     }
 
     #[test]
@@ -292,6 +344,7 @@ mod tests {
             ("loops = \"many\"", "line 1"),
             ("memory_limit = \"much\"", "is not an amount of memory"),
             ("statement_timeout = 0", "must be above 0"),
+            ("log_min_duration = -1", "must be above 0"),
             ("loops = ", "line 1"),
             ("[serve]\nloops = 1", "line 1: unknown key \"serve\""),
         ] {

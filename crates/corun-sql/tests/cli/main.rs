@@ -4,6 +4,7 @@
 mod authority;
 mod clients;
 mod manifests;
+mod operate;
 #[path = "../../../corun/tests/program/mod.rs"]
 mod program;
 mod scratch;

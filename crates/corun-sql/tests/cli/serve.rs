@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::program::{check_error, corun_in};
@@ -12,28 +12,34 @@ use crate::program::{check_error, corun_in};
 const LONG: Duration = Duration::from_secs(120);
 
 /// A server that ends with its test.
-struct Server {
+pub struct Server {
     child: Child,
+    out: BufReader<ChildStdout>,
     /// Its first line.
     line: String,
-    port: u16,
+    pub port: u16,
 }
 
 impl Server {
     fn start(folder: &Path, arguments: &[&str]) -> Server {
-        let mut child = Command::new(crate::PROGRAM)
+        Self::start_with(folder, arguments, |_| {})
+    }
+
+    /// The same, with more said of the process.
+    pub fn start_with(folder: &Path, arguments: &[&str], more: impl FnOnce(&mut Command)) -> Server {
+        let mut command = Command::new(crate::PROGRAM);
+        command
             .args(["serve", "--listen", "127.0.0.1:0"])
             .args(arguments)
             .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the server starts");
+            .stderr(Stdio::piped());
+        more(&mut command);
+        let mut child = command.spawn().expect("the server starts");
+        let mut out = BufReader::new(child.stdout.take().expect("piped"));
         let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().expect("piped"))
-            .read_line(&mut line)
-            .expect("a line");
+        out.read_line(&mut line).expect("a line");
         let port = line
             .strip_prefix("listening at 127.0.0.1:")
             .and_then(|rest| rest.split(':').next())
@@ -43,7 +49,27 @@ impl Server {
             let _ = child.stderr.take().expect("piped").read_to_string(&mut errors);
             panic!("{line}{errors}");
         };
-        Server { child, line, port }
+        Server {
+            child,
+            out,
+            line,
+            port,
+        }
+    }
+
+    /// Its next line.
+    pub fn next_line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).expect("a line");
+        line
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: &str) {
+        let sent = Command::new("kill")
+            .args([format!("-{signal}"), self.child.id().to_string()])
+            .status();
+        assert!(sent.expect("kill runs").success());
     }
 
     fn psql(&self, options: &str, statements: &[&str]) -> Output {
@@ -57,29 +83,34 @@ impl Server {
         psql.output().expect("psql is installed (scripts/bootstrap)")
     }
 
-    fn printed(&self, options: &str, statements: &[&str]) -> String {
+    pub fn printed(&self, options: &str, statements: &[&str]) -> String {
         let output = self.psql(options, statements);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{options} {statements:?}: {errors}");
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
-    fn failed(&self, options: &str, statements: &[&str]) -> String {
+    pub fn failed(&self, options: &str, statements: &[&str]) -> String {
         let output = self.psql(options, statements);
         assert!(!output.status.success(), "{options} {statements:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
     /// Ends it by a signal; its exit code.
-    fn end(mut self, signal: &str) -> Option<i32> {
-        let sent = Command::new("kill")
-            .args([format!("-{signal}"), self.child.id().to_string()])
-            .status();
-        assert!(sent.expect("kill runs").success());
+    fn end(self, signal: &str) -> Option<i32> {
+        self.end_with_log(signal).0
+    }
+
+    /// The same, and its log.
+    pub fn end_with_log(mut self, signal: &str) -> (Option<i32>, String) {
+        self.signal(signal);
+        let mut log = String::new();
+        let mut errors = self.child.stderr.take().expect("piped");
+        errors.read_to_string(&mut log).expect("UTF-8");
         let begin = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().expect("a child") {
-                return status.code();
+                return (status.code(), log);
             }
             assert!(begin.elapsed() < LONG, "it does not end");
             std::thread::sleep(Duration::from_millis(20));
@@ -95,7 +126,7 @@ impl Drop for Server {
 }
 
 /// A folder `data` with a table of 3,000 orders, and one in a schema of its own.
-fn folder() -> tempfile::TempDir {
+pub fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir_all(folder.path().join("data/hr")).expect("folders");
     std::fs::write(

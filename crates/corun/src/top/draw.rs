@@ -20,11 +20,9 @@ use unicode_width::UnicodeWidthStr;
 
 use super::grid::Grid;
 use super::screen::Screen;
-use super::tables::{TABLES, is_shown, summary};
 use super::units;
+use super::view::View;
 
-/// Lines above the tables.
-const ABOVE: usize = 6;
 /// The smallest terminal with something on it to read.
 const SMALLEST: (u16, u16) = (20, 4);
 
@@ -50,21 +48,23 @@ fn bold() -> Style {
 fn lines(screen: &Screen, width: usize, height: usize) -> Vec<Line<'static>> {
     let grids = screen.tables();
     let mut lines = vec![title(screen, width)];
-    let waiting = screen.frame.sample.totals().clients_waiting > 0;
-    for (name, text) in summary(&screen.frame) {
-        let style = match name {
-            "clients" if waiting => Style::new().fg(Color::Yellow),
-            _ => Style::new(),
+    for line in &screen.view.summary {
+        let style = match line.is_warning {
+            true => Style::new().fg(Color::Yellow),
+            false => Style::new(),
         };
         lines.push(Line::from(vec![
-            Span::styled(format!("{name:<8} "), bold()),
-            Span::styled(text, style),
+            Span::styled(format!("{:<8} ", line.name), bold()),
+            Span::styled(line.text.clone(), style),
         ]));
     }
-    lines.push(tabs(&grids, screen.selected));
+    lines.push(tabs(&screen.view, screen.selected));
     // The last line is for the keys, or for what is wrong.
-    let room = height.saturating_sub(ABOVE + 1);
-    let shown = || grids.iter().enumerate().filter(|(at, _)| is_shown(&grids, *at));
+    let room = height.saturating_sub(lines.len() + 1);
+    let shown = || {
+        let all = grids.iter().enumerate();
+        all.filter(|(at, _)| screen.view.is_shown(*at))
+    };
     let all: usize = shown().map(|(_, grid)| 2 + grid.rows.len()).sum();
     if all <= room {
         let blank = all + shown().count() <= room;
@@ -80,15 +80,8 @@ fn lines(screen: &Screen, width: usize, height: usize) -> Vec<Line<'static>> {
             lines.push(Line::styled(grid.title, style));
             table(&mut lines, grid, screen, at, width, usize::MAX);
         }
-    } else {
-        table(
-            &mut lines,
-            &grids[screen.selected],
-            screen,
-            screen.selected,
-            width,
-            room,
-        );
+    } else if let Some(grid) = grids.get(screen.selected) {
+        table(&mut lines, grid, screen, screen.selected, width, room);
     }
     lines.truncate(height - 1);
     lines.resize(height - 1, Line::default());
@@ -118,7 +111,7 @@ fn table(lines: &mut Vec<Line<'static>>, grid: &Grid, screen: &Screen, at: usize
 }
 
 fn title(screen: &Screen, width: usize) -> Line<'static> {
-    let left = format!("{}  {}", screen.frame.sample.version, screen.place);
+    let left = format!("{}  {}", screen.view.title, screen.place);
     let right = if screen.paused {
         "paused".to_owned()
     } else {
@@ -137,9 +130,9 @@ fn title(screen: &Screen, width: usize) -> Line<'static> {
     ])
 }
 
-fn tabs(grids: &[Grid; TABLES], selected: usize) -> Line<'static> {
+fn tabs(view: &View, selected: usize) -> Line<'static> {
     let mut spans = Vec::new();
-    for (at, grid) in grids.iter().enumerate().filter(|(at, _)| is_shown(grids, *at)) {
+    for (at, grid) in view.grids.iter().enumerate().filter(|(at, _)| view.is_shown(*at)) {
         let style = if at == selected {
             Style::new().add_modifier(Modifier::REVERSED)
         } else {
@@ -172,6 +165,11 @@ fn footer(screen: &Screen, width: usize) -> Line<'static> {
 pub(super) mod tests {
     use std::time::Duration;
 
+    use corun_model::cache::locality::Locality;
+    use corun_model::server_status::{
+        CacheStatus, QueryState, QueueStatus, QueuedQuery, ServerStatus, SessionStatus, SlowStatement,
+        Slowdown,
+    };
     use corun_pooler::admin::{
         CohortRow, CoreRow, HostRow, KeyRow, PoolRow, QueueRow, RangeRow, SlowdownRow, SplitRow, TotalsRow,
     };
@@ -179,7 +177,8 @@ pub(super) mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    use super::super::frame::Frame;
+    use super::super::pooler::Frame;
+    use super::super::server::Moment;
     use super::super::watcher::News;
     use super::*;
 
@@ -257,7 +256,7 @@ pub(super) mod tests {
     fn screen(pools: usize) -> Screen {
         let mut screen = Screen::new("127.0.0.1:6432", Duration::from_secs(1));
         let frame = Frame::of("127.0.0.1:6432", sample(2, pools), Some(&sample(1, pools)));
-        screen.news(News::Frame(Box::new(frame)));
+        screen.news(News::View(Box::new(frame.view())));
         screen
     }
 
@@ -308,17 +307,14 @@ q quit  tab table  ←→ sort  r reverse  ↑↓ scroll  p pause";
             row.state = "off".to_owned();
         }
         let mut screen = screen(1);
-        screen.news(News::Frame(Box::new(Frame::of(
-            "127.0.0.1:6432",
-            later,
-            Some(&earlier),
-        ))));
+        let off = Frame::of("127.0.0.1:6432", later, Some(&earlier));
+        screen.news(News::View(Box::new(off.view())));
         let lines = drawn(&screen, 80, 24).join("\n");
         assert!(!lines.to_lowercase().contains("cohort"), "{lines}");
         assert!(lines.contains(" 3 Cores (2)  5 Hosts (1)"), "{lines}");
         // Where they are on in one queue, the others are not shown.
         frame.sample.cohorts[0].state = "off".to_owned();
-        screen.news(News::Frame(Box::new(frame)));
+        screen.news(News::View(Box::new(frame.view())));
         let lines = drawn(&screen, 80, 24).join("\n");
         assert!(lines.contains(" 4 Cohorts (1)"), "{lines}");
     }
@@ -366,7 +362,7 @@ q quit  tab table  ←→ sort  r reverse  ↑↓ scroll  p pause";
     #[test]
     fn ranges_and_splits_are_seen_where_there_are_any() {
         let mut screen = screen(1);
-        screen.news(News::Frame(Box::new(keyed())));
+        screen.news(News::View(Box::new(keyed().view())));
         let lines = drawn(&screen, 100, 40).join("\n");
         let expected = "\
 Ranges
@@ -429,7 +425,7 @@ best_seller  shop      item.i_id       20      5.0      2     21 ms  40 ms";
     #[test]
     fn the_queue_and_its_classes_are_seen_where_there_is_one() {
         let mut screen = screen(1);
-        screen.news(News::Frame(Box::new(queueing())));
+        screen.news(News::View(Box::new(queueing().view())));
         let lines = drawn(&screen, 100, 40).join("\n");
         let expected = "\
 Queue
@@ -444,6 +440,105 @@ moderate          100 %     100 %  131 %  14.0 MB  sls     none
 weak              100 %     100 %  100 %  14.0 MB  sls     none";
         assert!(lines.contains(expected), "{lines}");
         assert!(lines.contains(" 8 Queue (2)  9 Classes (3)"), "{lines}");
+    }
+
+    /// A SQL server with one that runs and one that waits.
+    pub fn serving() -> Moment {
+        let session = |pid, state: &str, statement: &str| SessionStatus {
+            pid,
+            user: "ann".to_owned(),
+            database: "shop".to_owned(),
+            state: state.to_owned(),
+            connected_s: 60.0,
+            statement_s: Some(1.5),
+            statement: statement.to_owned(),
+            ..SessionStatus::default()
+        };
+        let runs = QueuedQuery {
+            id: 12,
+            state: QueryState::Running,
+            class: Some(Locality::Moderate),
+            cpus: "0-1".to_owned(),
+            seconds: Some(1.5),
+            why: "alone in its cache".to_owned(),
+            pid: Some(2),
+            ..QueuedQuery::default()
+        };
+        let waits = QueuedQuery {
+            id: 13,
+            state: QueryState::Waiting,
+            class: Some(Locality::Weak),
+            seconds: Some(0.25),
+            overtaken: 1,
+            pid: Some(3),
+            ..QueuedQuery::default()
+        };
+        let status = ServerStatus {
+            program: "corun-sql".to_owned(),
+            version: "0.1.0".to_owned(),
+            uptime_s: 100.0,
+            sessions: vec![
+                session(1, "idle", "show queue"),
+                session(
+                    2,
+                    "active",
+                    "select count(*)\nfrom lineitem join orders on l_orderkey = o_orderkey",
+                ),
+                session(3, "active", "select 1"),
+            ],
+            queue: Some(QueueStatus {
+                policy: "sls".to_owned(),
+                queries: vec![runs, waits],
+                slowdowns: vec![Slowdown {
+                    victim: Locality::Moderate,
+                    corunner: Locality::Weak,
+                    factor: 1.31,
+                }],
+                ..QueueStatus::default()
+            }),
+            slow: vec![SlowStatement {
+                ago_s: 30.0,
+                seconds: 2.5,
+                user: "ann".to_owned(),
+                sqlstate: Some("57014".to_owned()),
+                statement: "select pg_sleep(100)".to_owned(),
+                ..SlowStatement::default()
+            }],
+            caches: vec![CacheStatus {
+                name: "L3".to_owned(),
+                bytes: Some(14 << 20),
+                count: 1,
+                cpus: 2,
+                mechanism: "the coordinator".to_owned(),
+            }],
+            ..ServerStatus::default()
+        };
+        let mut moment = Moment {
+            earlier: Some((status.clone(), Duration::from_secs(2))),
+            status,
+        };
+        moment.status.statements.completed = 20;
+        moment.status.statements.seconds = 8.0;
+        moment
+    }
+
+    #[test]
+    fn a_sql_server_fits_on_a_usual_terminal() {
+        let mut screen = Screen::new("127.0.0.1:9100", Duration::from_secs(1));
+        screen.news(News::View(Box::new(serving().view())));
+        let lines = drawn(&screen, 80, 24);
+        let expected = "\
+corun-sql 0.1.0  127.0.0.1:9100                                        every 1 s
+rate     10 statements/s, 0 rows/s, 0 B/s out
+mean     statement 400 ms, of which in the queue 0 µs; failed 0, cancelled 0
+queue    1 running, 1 waiting, 0 short; policy sls
+sessions 2 active, 0 of 0; memory 0 B, process 0 B
+ 1 Sessions (3)  2 Queue (2)  3 Classes (3)  4 Shared (2)  5 Slow (1)  6 Caches
+pid  user  database  state     for  class     cpus  statement
+  2  ann   shop      active  1.5 s  moderate  0-1   select count(*) from lineit…";
+        let first: Vec<&str> = lines.iter().take(8).map(String::as_str).collect();
+        assert_eq!(first.join("\n"), expected);
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:?}");
     }
 
     #[test]

@@ -1,22 +1,21 @@
-//! `corun top`: a running pooler in a terminal: rates, pools, event loops, cohorts, hosts.
+//! `corun top`: a running server in a terminal: a pooler's rates, pools, event loops, cohorts, hosts; a SQL server's sessions, queue, classes.
 //!
 //! ```text
-//!  watcher (a thread): console ─► sample, rates ─► News ─┐
-//!                                                       ▼
-//!  terminal: keys ─────────────────────────────────► Screen (pure) ─► draw
-//!  --once:   sample, wait, sample ─────────────────► Frame  (pure) ─► text, json
+//!  pooler: console ─────► Frame  ─┐
+//!                                 ├─► View ─► text, or Screen (pure) ─► draw ◄── keys
+//!  server: status.json ─► Moment ─┘
 //! ```
 //!
-//! Numbers come from [`corun_pooler::watch`]; here they are put into tables ([`tables`]) and shown.
+//! A thread asks ([`watcher`]) while the terminal is drawn; with `--once` two looks are printed.
 
 mod draw;
-mod frame;
 mod grid;
-mod json;
+mod pooler;
 mod screen;
-mod tables;
+mod server;
 mod text;
 mod units;
+mod view;
 mod watcher;
 
 use std::io::IsTerminal;
@@ -27,15 +26,16 @@ use std::time::Duration;
 
 use anyhow::Context;
 use corun_pooler::ConfigFiles;
-use corun_pooler::watch::{Address, Console};
+use corun_pooler::watch::Address;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use crate::proxy::default_config;
 use corun_cli::failure::Usage;
-use frame::Frame;
+use pooler::Pooler;
 use screen::{Next, Screen};
-use watcher::{News, Watcher};
+use server::Server;
+use watcher::{News, Source};
 
 /// Longest time for the login and for each answer of the console.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -44,7 +44,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Time that a signal gives the screen to end.
 const END: Duration = Duration::from_secs(1);
 
-/// Watch a running pooler.
+/// Watch a running pooler, or a running `corun-sql serve`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -52,16 +52,21 @@ Examples:
   corun top --config /etc/corun/corun.toml
   corun top --dsn postgres://postgres@127.0.0.1:6432/corun --interval 5
   corun top --dsn 'postgres://postgres@/corun?host=/run/corun'
+  corun top --url http://127.0.0.1:9100          corun-sql serve --metrics 127.0.0.1:9100: sessions, queue, classes, caches
   corun top --once                               one look as text, for scripts
   corun top --once --json | jq 'select(.table == \"total\").transactions_per_s'
 
-The user must be in admin_users or stats_users; PGPASSWORD has its password where the configuration has not. Rates are those of
+The pooler's user must be in admin_users or stats_users; PGPASSWORD has its password where the configuration has not. Rates are those of
 the last interval. Keys: tab chooses a table, left and right the column it is sorted by, r the other way round, up and down
 scroll, p pauses the display, q quits.")]
 pub struct TopArgs {
     /// Where the console is: postgres://USER[:PASSWORD]@HOST:PORT/corun, or ?host=/FOLDER for a Unix socket.
     #[arg(long, value_name = "URL", conflicts_with = "config")]
     dsn: Option<String>,
+
+    /// Where `corun-sql serve` shows its metrics: http://HOST:PORT.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["config", "dsn"])]
+    url: Option<String>,
 
     /// The pooler's configuration, for its address and the first of its admin_users [default: corun.toml].
     #[arg(long, short, value_name = "FILE")]
@@ -102,12 +107,29 @@ pub fn run(args: TopArgs) -> anyhow::Result<()> {
         )
         .into());
     }
-    let address = address(&args)?;
-    let console = Console::connect(&address, LIMIT)?;
-    if args.once {
-        once(&args, &address, console)
-    } else {
-        watch(&args, address, console)
+    if let Some(url) = &args.url {
+        let mut server = Server::at(url).map_err(|error| Usage(error.to_string()))?;
+        let first = server.moment()?;
+        if !args.once {
+            return watch(&args, server, first.view());
+        }
+        std::thread::sleep(args.interval);
+        let moment = server.moment()?;
+        return match args.json {
+            true => server::json::print(&server.place(), &moment),
+            false => text::print(&server.place(), &moment.view()),
+        };
+    }
+    let mut pooler = Pooler::connect(address(&args)?)?;
+    let first = pooler.frame()?;
+    if !args.once {
+        return watch(&args, pooler, first.view());
+    }
+    std::thread::sleep(args.interval);
+    let frame = pooler.frame()?;
+    match args.json {
+        true => pooler::json::print(&frame),
+        false => text::print(&pooler.place(), &frame.view()),
     }
 }
 
@@ -135,29 +157,15 @@ fn address(args: &TopArgs) -> anyhow::Result<Address> {
     Ok(address)
 }
 
-fn once(args: &TopArgs, address: &Address, mut console: Console) -> anyhow::Result<()> {
-    let earlier = console.sample()?;
-    std::thread::sleep(args.interval);
-    let later = console.sample()?;
-    let frame = Frame::of(&address.endpoint.to_string(), later, Some(&earlier));
-    if args.json {
-        json::print(&frame)
-    } else {
-        text::print(&frame)
-    }
-}
-
-fn watch(args: &TopArgs, address: Address, mut console: Console) -> anyhow::Result<()> {
-    let first = console.sample()?;
-    let place = address.endpoint.to_string();
-    let mut screen = Screen::new(&place, args.interval);
-    screen.news(News::Frame(Box::new(Frame::of(&place, first.clone(), None))));
+fn watch(args: &TopArgs, source: impl Source, first: view::View) -> anyhow::Result<()> {
+    let mut screen = Screen::new(&source.place(), args.interval);
+    screen.news(News::View(Box::new(first)));
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ended)).context("cannot wait for signals")?;
     }
     end_without_terminal(&ended)?;
-    let news = Watcher::start(address, console, first, args.interval)?;
+    let news = watcher::start(source, args.interval)?;
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
     let result = turn(&mut terminal, &mut screen, &news, &ended);
     ratatui::restore();

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::frame::Frame;
 use super::grid::{Grid, Order};
-use super::tables::{TABLES, is_shown, tables};
+use super::view::View;
 use super::watcher::News;
 
 /// What a key leads to.
@@ -22,14 +21,14 @@ pub enum Next {
 
 /// What is on the screen.
 pub struct Screen {
-    /// Where the console is.
+    /// Where the server is.
     pub place: String,
     /// Time between two looks.
     pub interval: Duration,
-    /// The frame that is shown.
-    pub frame: Frame,
+    /// The view that is shown.
+    pub view: View,
     /// The newest one, while the display is paused.
-    newest: Option<Frame>,
+    newest: Option<View>,
     /// Whether it is.
     pub paused: bool,
     /// Why there is nothing new, and when it is tried again.
@@ -37,7 +36,7 @@ pub struct Screen {
     /// Number of the table that keys are for.
     pub selected: usize,
     /// How each is sorted.
-    pub orders: [Order; TABLES],
+    pub orders: Vec<Order>,
     /// Rows of the selected table that have been scrolled away.
     pub offset: usize,
 }
@@ -48,12 +47,12 @@ impl Screen {
         Self {
             place: place.to_owned(),
             interval,
-            frame: Frame::default(),
+            view: View::default(),
             newest: None,
             paused: false,
             lost: None,
             selected: 0,
-            orders: [Order::default(); TABLES],
+            orders: Vec::new(),
             offset: 0,
         }
     }
@@ -61,23 +60,29 @@ impl Screen {
     /// Takes what the watcher found.
     pub fn news(&mut self, news: News) {
         match news {
-            News::Frame(frame) => {
+            News::View(view) => {
                 self.lost = None;
                 if self.paused {
-                    self.newest = Some(*frame);
+                    self.newest = Some(*view);
                 } else {
-                    self.frame = *frame;
+                    self.show(*view);
                 }
             }
             News::Lost { why, pause } => self.lost = Some((why, pause)),
         }
     }
 
+    fn show(&mut self, view: View) {
+        self.orders.resize(view.grids.len(), Order::default());
+        self.selected = self.selected.min(view.grids.len().saturating_sub(1));
+        self.view = view;
+    }
+
     /// The tables, each sorted as it was asked for.
-    pub fn tables(&self) -> [Grid; TABLES] {
-        let mut grids = tables(&self.frame);
-        for (grid, order) in grids.iter_mut().zip(self.orders) {
-            grid.sort(order);
+    pub fn tables(&self) -> Vec<Grid> {
+        let mut grids = self.view.grids.clone();
+        for (grid, order) in grids.iter_mut().zip(&self.orders) {
+            grid.sort(*order);
         }
         grids
     }
@@ -91,16 +96,23 @@ impl Screen {
                 _ => Next::Nothing,
             };
         }
-        let rows = || self.tables()[self.selected].rows.len();
+        if self.view.grids.is_empty() {
+            return match key.code {
+                KeyCode::Char('q') | KeyCode::Esc => Next::Quit,
+                _ => Next::Nothing,
+            };
+        }
+        let tables = self.view.grids.len();
+        let rows = || self.view.grids[self.selected].rows.len();
         match key.code {
             KeyCode::Char('q') | KeyCode::Esc => return Next::Quit,
             KeyCode::Char('p' | ' ') => self.pause(),
             KeyCode::Tab => self.select(1),
-            KeyCode::BackTab => self.select(TABLES - 1),
+            KeyCode::BackTab => self.select(tables - 1),
             KeyCode::Char(digit @ '1'..='9') => {
                 let at = digit as usize - '1' as usize;
-                if is_shown(&self.tables(), at) {
-                    self.select(at + TABLES - self.selected);
+                if self.view.is_shown(at) {
+                    self.select(at + tables - self.selected);
                 }
             }
             KeyCode::Left => self.sort_by(false),
@@ -121,30 +133,31 @@ impl Screen {
 
     fn pause(&mut self) {
         self.paused = !self.paused;
-        if let Some(frame) = self.newest.take() {
-            self.frame = frame;
+        if let Some(view) = self.newest.take() {
+            self.show(view);
         }
     }
 
     fn select(&mut self, further: usize) {
-        let grids = self.tables();
-        self.selected = (self.selected + further) % TABLES;
+        let tables = self.view.grids.len();
+        self.selected = (self.selected + further) % tables;
         // The first one always is.
-        while !is_shown(&grids, self.selected) {
-            self.selected = (self.selected + further) % TABLES;
+        while !self.view.is_shown(self.selected) {
+            self.selected = (self.selected + further) % tables;
         }
         self.offset = 0;
     }
 
     /// Sorts by the next column, or the one before; beyond the last there is the console's own order.
     fn sort_by(&mut self, next: bool) {
-        let columns = self.tables()[self.selected].headings.len();
+        let headings = self.view.grids[self.selected].headings;
+        let columns = headings.len();
         let order = &mut self.orders[self.selected];
         // Place 0 is no column.
         let at = order.column.map_or(0, |column| column + 1);
         let at = (at + if next { 1 } else { columns }) % (columns + 1);
         let column = at.checked_sub(1);
-        let number = column.is_some_and(|column| tables(&self.frame)[self.selected].headings[column].1);
+        let number = column.is_some_and(|column| headings[column].1);
         // Names from the first, numbers from the largest.
         *order = Order {
             column,
@@ -156,14 +169,15 @@ impl Screen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::top::pooler::Frame;
     use corun_pooler::watch::Sample;
 
     fn frame(seconds: u64) -> News {
         let sample = Sample {
-            at: Duration::from_secs(seconds),
+            version: seconds.to_string(),
             ..Sample::default()
         };
-        News::Frame(Box::new(Frame::of("here", sample, None)))
+        News::View(Box::new(Frame::of("here", sample, None).view()))
     }
 
     fn press(screen: &mut Screen, code: KeyCode) -> Next {
@@ -177,12 +191,9 @@ mod tests {
         assert_eq!(press(&mut screen, KeyCode::Char('p')), Next::Draw);
         screen.news(frame(2));
         screen.news(frame(3));
-        assert_eq!(screen.frame.sample.at, Duration::from_secs(1));
+        assert_eq!(screen.view.title, "1");
         press(&mut screen, KeyCode::Char('p'));
-        assert_eq!(
-            (screen.frame.sample.at, screen.paused),
-            (Duration::from_secs(3), false)
-        );
+        assert_eq!((screen.view.title.as_str(), screen.paused), ("3", false));
     }
 
     #[test]
@@ -194,7 +205,7 @@ mod tests {
             pause: Duration::from_secs(2),
         });
         assert_eq!(screen.lost, Some(("gone".to_owned(), Duration::from_secs(2))));
-        assert_eq!(screen.frame.sample.at, Duration::from_secs(1));
+        assert_eq!(screen.view.title, "1");
         screen.news(frame(2));
         assert_eq!(screen.lost, None);
     }
@@ -202,6 +213,7 @@ mod tests {
     #[test]
     fn keys_choose_tables_and_columns() {
         let mut screen = Screen::new("here", Duration::from_secs(1));
+        screen.news(frame(1));
         // Those without rows of cohorts, hosts, ranges, splits and a queue are passed over.
         for _ in 0..3 {
             press(&mut screen, KeyCode::Tab);

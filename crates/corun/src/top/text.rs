@@ -1,19 +1,18 @@
-//! A frame as plain text.
+//! A view as plain text.
 
 use std::io::Write;
 
-use super::frame::Frame;
 use super::grid::Order;
-use super::tables::{summary, tables};
+use super::view::View;
 use corun_cli::out;
 
 /// Prints it.
 ///
 /// # Errors
 /// A closed pipe.
-pub fn print(frame: &Frame) -> anyhow::Result<()> {
+pub fn print(place: &str, view: &View) -> anyhow::Result<()> {
     let mut out = out::stdout();
-    for line in lines(frame) {
+    for line in lines(place, view) {
         writeln!(out, "{line}")?;
     }
     out.flush()?;
@@ -21,10 +20,14 @@ pub fn print(frame: &Frame) -> anyhow::Result<()> {
 }
 
 /// Its lines, not cut.
-fn lines(frame: &Frame) -> Vec<String> {
-    let mut lines = vec![format!("{}  {}", frame.sample.version, frame.place)];
-    lines.extend(summary(frame).map(|(name, text)| format!("{name:<8} {text}")));
-    for grid in tables(frame).iter().filter(|grid| !grid.rows.is_empty()) {
+fn lines(place: &str, view: &View) -> Vec<String> {
+    let mut lines = vec![format!("{}  {place}", view.title)];
+    lines.extend(
+        view.summary
+            .iter()
+            .map(|line| format!("{:<8} {}", line.name, line.text)),
+    );
+    for grid in view.grids.iter().filter(|grid| !grid.rows.is_empty()) {
         let (head, rows) = grid.lines(usize::MAX, Order::default());
         lines.extend([String::new(), grid.title.to_owned(), head]);
         lines.extend(rows);
@@ -39,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_readable_without_a_terminal() {
-        let text = lines(&busy()).join("\n");
+        let text = lines("127.0.0.1:6432", &busy().view()).join("\n");
         assert!(
             text.starts_with("corun 0.1.0  127.0.0.1:6432\nrate     12,000 tps, 24,000 qps, "),
             "{text}"

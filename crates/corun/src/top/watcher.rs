@@ -1,26 +1,40 @@
-//! [`Watcher`]: the thread that asks the console, and finds it again when it is gone.
+//! The thread that asks a server, and finds it again when it is gone.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use anyhow::Context;
-use corun_pooler::watch::{Address, Console, Sample, WatchError};
 
-use super::LIMIT;
-use super::frame::Frame;
-use corun_cli::failure::Report;
+use super::view::View;
 
 /// Pause before the first attempt to connect again.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(8);
-/// Frames that may wait for the display; the thread waits for room.
+/// Views that may wait for the display; the thread waits for room.
 const WAITING_MAX: usize = 4;
+
+/// A server that is asked again and again.
+pub trait Source: Send + 'static {
+    /// Where it is.
+    fn place(&self) -> String;
+
+    /// What there is now. It connects again where the connection was lost.
+    fn look(&mut self) -> Result<View, Lost>;
+}
+
+/// Why there is nothing to see.
+pub struct Lost {
+    /// In one line.
+    pub why: String,
+    /// Whether trying again is of no use before a person has done something.
+    pub is_final: bool,
+}
 
 /// What the thread found.
 pub enum News {
-    /// A frame.
-    Frame(Box<Frame>),
+    /// A view.
+    View(Box<View>),
     /// The connection was lost, or could not be made again.
     Lost {
         /// Why, in one line.
@@ -30,85 +44,40 @@ pub enum News {
     },
 }
 
-/// Asks and asks.
-pub struct Watcher {
-    address: Address,
-    console: Option<Console>,
-    /// The last sample of this console; rates are never taken over two connections, which may be two proxies.
-    earlier: Option<Sample>,
-    interval: Duration,
-    failures: u32,
-    news: SyncSender<News>,
+/// Starts the thread. It ends with the program, or when nobody listens.
+///
+/// # Errors
+/// When the system refuses the thread.
+pub fn start(source: impl Source, interval: Duration) -> anyhow::Result<Receiver<News>> {
+    let (news, receiver) = sync_channel(WAITING_MAX);
+    std::thread::Builder::new()
+        .name("corun-top".to_owned())
+        .spawn(move || run(source, interval, &news))
+        .context("cannot start a thread")?;
+    Ok(receiver)
 }
 
-impl Watcher {
-    /// Starts the thread with a console that has just given `first`. It ends with the program, or when nobody listens.
-    ///
-    /// # Errors
-    /// When the system refuses the thread.
-    pub fn start(
-        address: Address,
-        console: Console,
-        first: Sample,
-        interval: Duration,
-    ) -> anyhow::Result<Receiver<News>> {
-        let (news, receiver) = sync_channel(WAITING_MAX);
-        let mut watcher = Self {
-            address,
-            console: Some(console),
-            earlier: Some(first),
-            interval,
-            failures: 0,
-            news,
-        };
-        std::thread::Builder::new()
-            .name("corun-top".to_owned())
-            .spawn(move || watcher.run())
-            .context("cannot start a thread")?;
-        Ok(receiver)
-    }
-
-    fn run(&mut self) {
-        let mut pause = self.interval;
-        loop {
-            std::thread::sleep(pause);
-            let news = match self.look() {
-                Ok(frame) => {
-                    self.failures = 0;
-                    // The first look of a connection has no rates: the second soon follows.
-                    pause = self.interval;
-                    News::Frame(Box::new(frame))
-                }
-                Err(error) => {
-                    self.console = None;
-                    self.earlier = None;
-                    pause = pause_after(self.failures, error.is_final());
-                    self.failures = self.failures.saturating_add(1);
-                    News::Lost {
-                        why: Report::parse(&error.to_string()).primary,
-                        pause,
-                    }
-                }
-            };
-            if self.news.send(news).is_err() {
-                return;
+fn run(mut source: impl Source, interval: Duration, listener: &SyncSender<News>) {
+    let mut pause = interval;
+    let mut failures = 0_u32;
+    loop {
+        std::thread::sleep(pause);
+        let news = match source.look() {
+            Ok(view) => {
+                failures = 0;
+                // The first look of a connection has no rates: the second soon follows.
+                pause = interval;
+                News::View(Box::new(view))
             }
-        }
-    }
-
-    fn look(&mut self) -> Result<Frame, WatchError> {
-        let console = match &mut self.console {
-            Some(console) => console,
-            none => none.insert(Console::connect(&self.address, LIMIT)?),
+            Err(Lost { why, is_final }) => {
+                pause = pause_after(failures, is_final);
+                failures = failures.saturating_add(1);
+                News::Lost { why, pause }
+            }
         };
-        let sample = console.sample()?;
-        let frame = Frame::of(
-            &self.address.endpoint.to_string(),
-            sample.clone(),
-            self.earlier.as_ref(),
-        );
-        self.earlier = Some(sample);
-        Ok(frame)
+        if listener.send(news).is_err() {
+            return;
+        }
     }
 }
 

@@ -38,6 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "corun-server",
         &[
+            "corun-model",
             "corun-net",
             "corun-datafusion",
             "corun-store",
@@ -84,6 +85,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             // The allocator.
             "corun-exec",
             "corun-store",
+            // Telling systemd.
+            "corun-net",
             "corun-datafusion",
             "corun-distributed",
             "corun-server",
@@ -526,4 +529,53 @@ fn published_crates_depend_on_published_crates() {
         .map(|edge| format!("{} -> {}", edge.from, edge.to))
         .collect();
     assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+/// Names that a lock file has below `dependencies` of a package of a folder (one without a source), without versions.
+fn locked(lock: &str, package: &str) -> Option<BTreeSet<String>> {
+    let named = format!("name = \"{package}\"\n");
+    let found = lock
+        .split("[[package]]\n")
+        .find(|found| found.starts_with(&named) && !found.contains("\nsource = "))?;
+    let listed = found
+        .split_once("dependencies = [\n")
+        .map_or("", |(_, listed)| listed);
+    let names = listed.lines().take_while(|line| *line != "]");
+    let first_word = |line: &str| {
+        line.trim_matches([' ', '"', ','])
+            .split(' ')
+            .next()
+            .map(str::to_owned)
+    };
+    Some(names.filter_map(first_word).collect())
+}
+
+#[test]
+fn lock_files_of_other_workspaces_know_what_our_crates_depend_on() {
+    let metadata: Value = serde_json::from_str(&cargo(&["metadata", "--no-deps", "--format-version", "1"]))
+        .expect("cargo metadata prints JSON");
+    let mut seen = 0;
+    for file in [
+        "fuzz/Cargo.lock",
+        "peers/oltp/Cargo.lock",
+        "peers/steps-sqlite/Cargo.lock",
+    ] {
+        let lock = read(file);
+        for package in metadata["packages"].as_array().expect("packages") {
+            let name = package["name"].as_str().expect("a name");
+            let Some(locked) = locked(&lock, name) else {
+                continue;
+            };
+            for dependency in package["dependencies"].as_array().expect("dependencies") {
+                let is_always = dependency["kind"] != "dev" && dependency["optional"] == false;
+                let wanted = dependency["name"].as_str().expect("a name");
+                assert!(
+                    !is_always || locked.contains(wanted),
+                    "{file}: {name} depends on {wanted} now; run `cargo metadata` in its folder"
+                );
+                seen += usize::from(is_always);
+            }
+        }
+    }
+    assert!(seen > 20, "{seen} dependencies only: the test saw nothing");
 }

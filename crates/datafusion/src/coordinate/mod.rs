@@ -35,7 +35,7 @@ use crate::index::statement;
 use crate::nearest::with_near_table;
 use crate::{Engine, EngineError, QueryOutput};
 use books::{Books, Started};
-use corun_model::cache::coschedule::{Admission, Policy, Query, QueryId, Scheduler};
+use corun_model::cache::coschedule::{Admission, LlcDomain, Policy, Query, QueryId, Scheduler};
 use corun_model::cache::locality::{Classifier, Footprint};
 use corun_model::cache::plan_choice::ChoiceRule;
 use corun_model::cache::slowdown::SlowdownModel;
@@ -253,6 +253,17 @@ impl Coordinator {
             Ok(planned.explain(&self.shared.options.thresholds))
         }
         .boxed()
+    }
+
+    /// Which CPUs share a last-level cache, and how large that is for queries.
+    pub fn domains(&self) -> &[LlcDomain] {
+        &self.shared.options.domains
+    }
+
+    /// How weak queries are kept from flushing the cache for others, in one line; `None`: they are not.
+    pub fn partition(&self) -> Option<String> {
+        let partitioner = self.shared.options.partitioner.as_ref();
+        partitioner.map(|partitioner| partitioner.describe())
     }
 
     /// Who waits, who runs, and what was learnt.

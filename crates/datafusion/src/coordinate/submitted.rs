@@ -58,6 +58,11 @@ impl Submitted {
         Arc::clone(&self.schema)
     }
 
+    /// Its number, as [`super::State`] names it.
+    pub fn id(&self) -> QueryId {
+        self.cancel.id
+    }
+
     /// What was decided before it was admitted.
     pub fn decision(&self) -> &Decision {
         &self.decision

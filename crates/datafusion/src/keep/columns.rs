@@ -62,6 +62,8 @@ struct State {
     files: HashMap<File, u64>,
     numbers: HashSet<u64>,
     last: u64,
+    asked: u64,
+    reused: u64,
 }
 
 impl fmt::Debug for KeptColumns {
@@ -83,6 +85,8 @@ impl KeptColumns {
                 files: HashMap::new(),
                 numbers: HashSet::new(),
                 last: 0,
+                asked: 0,
+                reused: 0,
             }),
         }
     }
@@ -101,6 +105,12 @@ impl KeptColumns {
         let gone = std::mem::take(&mut state.columns);
         drop(state);
         drop(gone);
+    }
+
+    /// Columns that were asked for since the start, and how many of them were there.
+    pub(crate) fn asked(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.asked, state.reused)
     }
 
     /// Columns may have `bytes` in all.
@@ -144,7 +154,11 @@ impl KeptColumns {
                 None => Found::Passing,
             }
         });
-        found.collect()
+        let found: Vec<Found> = found.collect();
+        let reused = found.iter().filter(|found| matches!(found, Found::Kept(_)));
+        state.reused += reused.count() as u64;
+        state.asked += found.len() as u64;
+        found
     }
 
     /// Offers a column that took `seconds` to read and decode; whether it is kept.

@@ -94,9 +94,12 @@ impl SharingPlanner {
     /// What the sessions of this planner share now.
     pub(crate) fn now(&self) -> SharedWorkState {
         let (columns, column_bytes) = self.columns.now();
+        let (columns_asked, columns_reused) = self.columns.asked();
         SharedWorkState {
             columns,
             column_bytes,
+            columns_asked,
+            columns_reused,
             ..self.work.now()
         }
     }

@@ -35,6 +35,8 @@ struct State {
     too_large: SeenBefore<u64>,
     settings: Vec<(u64, Arc<Settings>)>,
     last_settings: u64,
+    parts_joined: u64,
+    results_reused: u64,
 }
 
 type Settings = Vec<(String, Option<String>)>;
@@ -111,6 +113,16 @@ pub struct SharedWorkState {
     pub columns: usize,
     /// Their bytes.
     pub column_bytes: usize,
+    /// Parts that were run for whoever else wants them, since the start.
+    pub parts_run: u64,
+    /// Readers that took the rows of a part which another statement was running.
+    pub parts_joined: u64,
+    /// Readers that took a result which was kept.
+    pub results_reused: u64,
+    /// Columns of row groups that scans asked for.
+    pub columns_asked: u64,
+    /// Of these, how many were kept.
+    pub columns_reused: u64,
 }
 
 impl Origin {
@@ -142,6 +154,8 @@ impl SharedWork {
                 too_large: SeenBefore::new(SEEN),
                 settings: Vec::new(),
                 last_settings: 0,
+                parts_joined: 0,
+                results_reused: 0,
             }),
         }
     }
@@ -153,6 +167,9 @@ impl SharedWork {
             parts: state.entries.len(),
             results: state.results.len(),
             bytes: state.results.bytes(),
+            parts_run: state.last,
+            parts_joined: state.parts_joined,
+            results_reused: state.results_reused,
             ..SharedWorkState::default()
         }
     }
@@ -214,6 +231,10 @@ impl SharedWork {
                 true => Origin::Kept,
                 false => Origin::UnderWay,
             };
+            match origin {
+                Origin::Kept => state.results_reused += 1,
+                _ => state.parts_joined += 1,
+            }
             state.results.used(id);
             return (place, origin);
         }

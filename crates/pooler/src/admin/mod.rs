@@ -2,14 +2,12 @@
 //!
 //! Order of calls: a [`Console`] takes the messages of a client that has logged in and gives out [`Command`]s to run; event
 //! loops fill the structs of rows, a [`Table`] of them is the console's [`Answer`]. [`prometheus`] makes the text of a scrape
-//! out of the same rows, [`HttpRequest`] and [`response`] speak as much HTTP as a scraper does. Not here: doing what a command
+//! out of the same rows; `corun_net::metrics` has its format, and as much HTTP as a scraper speaks. Not here: doing what a command
 //! says, and the sockets.
 
 mod command;
 mod config_rows;
 mod console;
-mod histogram;
-mod http;
 mod own_rows;
 mod prometheus;
 mod rows;
@@ -20,12 +18,10 @@ pub(crate) use command::CLIENT_IDS;
 pub use command::{Command, ConsoleError, SHOWS, Show, Shutdown, help};
 pub use config_rows::{config_rows, database_rows, user_row};
 pub use console::{Answer, Console, Step, greeting};
-pub use histogram::Histogram;
-pub use http::{HttpRequest, response};
 pub use own_rows::{
     CohortRow, CoreRow, HostRow, KeyRow, PreparedRow, QueryRow, QueueRow, RangeRow, SlowdownRow, SplitRow,
 };
-pub use prometheus::{CONTENT_TYPE, HeavyQueueTotals, Latencies, Snapshot, prometheus};
+pub use prometheus::{HeavyQueueTotals, Latencies, Snapshot, prometheus};
 pub use rows::{
     ClientRow, ConfigRow, DatabaseRow, DnsHostRow, DnsZoneRow, ListRow, MemoryRow, PeerPoolRow, PeerRow,
     PoolRow, ServerRow, SocketRow, StateRow, UserRow, VersionRow, timestamp,

@@ -3,17 +3,12 @@
 //! Names begin with `corun_`, units are seconds and bytes, counters end in `_total`. The numbers are those of the console.
 
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write};
+
+use corun_net::metrics::{Histogram, Text};
 
 use super::stats::STATS_METRICS;
 use super::table::{Cell, Row, Value};
-use super::{CoreRow, DatabaseRow, Histogram, HostRow, KeyRow, PoolRow, RangeRow, SplitRow, Stats};
-
-/// The content type of the text.
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// Histograms show these powers of two of microseconds: 64 µs to 67 s.
-const POWERS: std::ops::RangeInclusive<u32> = 6..=26;
+use super::{CoreRow, DatabaseRow, HostRow, KeyRow, PoolRow, RangeRow, SplitRow, Stats};
 
 /// Everything a scrape shows.
 #[derive(Debug, Clone, Default)]
@@ -170,61 +165,17 @@ fn number(value: &impl Value) -> Option<f64> {
     }
 }
 
-/// The text.
-#[derive(Default)]
-struct Text(String);
-
-impl Text {
-    fn head(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string does not fail.
-        let _ = writeln!(self.0, "# HELP corun_{name} {help}\n# TYPE corun_{name} {kind}");
+/// The metrics of a table.
+fn table<R: Labelled>(text: &mut Text, metrics: &[Metric<R>], rows: &[R]) {
+    for metric in metrics {
+        let known = rows.iter().filter_map(|row| Some((row, (metric.value)(row)?)));
+        let about = (metric.name, metric.kind, metric.help);
+        text.family(about, known, |text, (row, value)| {
+            let labels = row.labels();
+            let labels: Vec<(&str, &str)> = labels.iter().map(|(name, text)| (*name, &**text)).collect();
+            text.sample(metric.name, &labels, value);
+        });
     }
-
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        let _ = write!(self.0, "corun_{name}");
-        for (at, (label, text)) in labels.iter().enumerate() {
-            self.0.push(if at == 0 { '{' } else { ',' });
-            let _ = write!(self.0, "{label}=\"{}\"", escape(text));
-        }
-        if !labels.is_empty() {
-            self.0.push('}');
-        }
-        let _ = writeln!(self.0, " {value}");
-    }
-
-    /// A metric with its samples; nothing where there are no rows.
-    fn family<T>(
-        &mut self,
-        (name, kind, help): (&str, &str, &str),
-        rows: impl IntoIterator<Item = T>,
-        mut sample: impl FnMut(&mut Text, T),
-    ) {
-        let mut rows = rows.into_iter().peekable();
-        if rows.peek().is_some() {
-            self.head(name, kind, help);
-            rows.for_each(|row| sample(self, row));
-        }
-    }
-
-    /// The metrics of a table.
-    fn table<R: Labelled>(&mut self, metrics: &[Metric<R>], rows: &[R]) {
-        for metric in metrics {
-            let known = rows.iter().filter_map(|row| Some((row, (metric.value)(row)?)));
-            let about = (metric.name, metric.kind, metric.help);
-            self.family(about, known, |text, (row, value)| {
-                let labels = row.labels();
-                let labels: Vec<(&str, &str)> = labels.iter().map(|(name, text)| (*name, &**text)).collect();
-                text.sample(metric.name, &labels, value);
-            });
-        }
-    }
-}
-
-/// A label's value as the format wants it.
-fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
 }
 
 fn seconds(micros: u64) -> f64 {
@@ -251,31 +202,24 @@ pub fn prometheus(snapshot: &Snapshot) -> String {
         ("clients", "Connected clients.", clients),
         ("clients_max", "Clients that may connect.", clients_max),
     ] {
-        text.head(name, "gauge", help);
-        text.sample(name, &[], value);
+        text.single(name, "gauge", help, value);
     }
     pools(&mut text, &snapshot.pools);
-    text.table(DATABASE_METRICS, &snapshot.databases);
-    text.table(STATS_METRICS, &snapshot.stats);
-    text.table(CORE_METRICS, &snapshot.cores);
+    table(&mut text, DATABASE_METRICS, &snapshot.databases);
+    table(&mut text, STATS_METRICS, &snapshot.stats);
+    table(&mut text, CORE_METRICS, &snapshot.cores);
     host_states(&mut text, &snapshot.hosts);
-    text.table(HOST_METRICS, &snapshot.hosts);
-    text.table(RANGE_METRICS, &snapshot.ranges);
-    text.table(KEY_METRICS, &snapshot.keys);
+    table(&mut text, HOST_METRICS, &snapshot.hosts);
+    table(&mut text, RANGE_METRICS, &snapshot.ranges);
+    table(&mut text, KEY_METRICS, &snapshot.keys);
     splits(&mut text, &snapshot.splits);
     let queue = &snapshot.heavy_queue;
     let help = "Heavy queries started by the queue, by what decided.";
-    counts(&mut text, "heavy_queue_starts_total", help, "why", &queue.starts);
+    text.counts("heavy_queue_starts_total", help, "why", &queue.starts);
     let help = "What happened to heavy queries in the queue.";
-    counts(
-        &mut text,
-        "heavy_queue_events_total",
-        help,
-        "event",
-        &queue.events,
-    );
+    text.counts("heavy_queue_events_total", help, "event", &queue.events);
     let help = "Errors of the pooler itself, sent to clients.";
-    counts(&mut text, "errors_total", help, "sqlstate", &snapshot.errors);
+    text.counts("errors_total", help, "sqlstate", &snapshot.errors);
     type Choice = fn(&Latencies) -> &Histogram;
     let families: [(&str, &str, Choice); 3] = [
         ("query_seconds", "Time of statements on servers.", |found| {
@@ -290,23 +234,10 @@ pub fn prometheus(snapshot: &Snapshot) -> String {
     ];
     for (name, help, choose) in families {
         text.family((name, "histogram", help), &snapshot.latencies, |text, found| {
-            histogram(text, name, &found.database, choose(found));
+            text.histogram(name, &[("database", &found.database)], choose(found));
         });
     }
-    text.0
-}
-
-/// Values are whole microseconds, cut off: below 2^k means that the time was below it.
-fn histogram(text: &mut Text, name: &str, database: &str, histogram: &Histogram) {
-    let bucket = format!("{name}_bucket");
-    let database = ("database", database);
-    for power in POWERS {
-        let le = seconds(1 << power).to_string();
-        text.sample(&bucket, &[database, ("le", &le)], histogram.below_power(power));
-    }
-    text.sample(&bucket, &[database, ("le", "+Inf")], histogram.count());
-    text.sample(&format!("{name}_sum"), &[database], seconds(histogram.sum()));
-    text.sample(&format!("{name}_count"), &[database], histogram.count());
+    text.finish()
 }
 
 /// The states of clients and servers are the columns of `SHOW POOLS` that begin with `cl_` and `sv_`.
@@ -361,12 +292,5 @@ fn splits(text: &mut Text, rows: &[SplitRow]) {
             let labels = [("database", *database), ("split", *name), ("way", way)];
             text.sample("split_total", &labels, count);
         }
-    });
-}
-
-/// A counter of each value of a label.
-fn counts(text: &mut Text, name: &str, help: &str, label: &str, counts: &[(impl AsRef<str>, u64)]) {
-    text.family((name, "counter", help), counts, |text, (value, count)| {
-        text.sample(name, &[(label, value.as_ref())], *count);
     });
 }

@@ -35,6 +35,9 @@ fn shown(error: &TalkError) -> String {
         TalkError::Unreachable { .. } => {
             "is the pooler running, and does it listen there? See listen_addr and listen_port"
         }
+        TalkError::Refused(said) if said.code == "3D000" => {
+            "is it a pooler? corun-sql serve is asked with --url, at the address of its --metrics"
+        }
         error if error.is_password() => {
             "give the password in PGPASSWORD; the user must be in admin_users or stats_users"
         }

@@ -199,26 +199,6 @@ fn a_scrape_is_well_formed_and_says_what_the_console_says() {
     }
     assert!(!text.contains("host_lag_bytes"), "unknown is not shown");
 
-    // Each sample follows the type line of its family, each family comes once, every line is whole.
-    let mut families: Vec<String> = Vec::new();
-    for line in text.lines() {
-        if let Some(rest) = line.strip_prefix("# TYPE ") {
-            let (name, kind) = rest.split_once(' ').expect("a kind");
-            assert!(["gauge", "counter", "histogram"].contains(&kind), "{line}");
-            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
-            assert!(!families.contains(&name.to_owned()), "{name} twice");
-            families.push(name.to_owned());
-        } else if !line.starts_with("# HELP ") {
-            let family = families.last().expect("a type line first");
-            let name = &line[..line.find(['{', ' ']).expect("a value")];
-            let base = ["_bucket", "_sum", "_count"]
-                .iter()
-                .find_map(|end| name.strip_suffix(end))
-                .unwrap_or(name);
-            assert!(name == family || base == family, "{line} in {family}");
-            let (_, value) = line.rsplit_once(' ').expect("a value");
-            assert!(value.parse::<f64>().is_ok(), "{line}");
-        }
-    }
+    let (families, _) = crate::exposition::read(&text);
     assert!(families.len() > 35, "{} families", families.len());
 }

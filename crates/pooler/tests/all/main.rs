@@ -11,6 +11,8 @@ mod config;
 mod config_import;
 mod console;
 mod differential;
+#[path = "../../../net/tests/exposition/mod.rs"]
+mod exposition;
 mod faults;
 mod heavy_queue;
 mod key_ranges;

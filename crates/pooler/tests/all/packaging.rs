@@ -57,9 +57,14 @@ fn the_shipped_configuration_passes_also_with_its_examples_turned_on() {
     assert_eq!(loaded.config.databases["shop"].replicas.len(), 2);
 }
 
-/// The values of a key of the unit.
+/// The values of a key of the pooler's unit.
 fn unit(key: &str) -> Vec<String> {
-    read("packaging/corun-proxy.service")
+    values("packaging/corun-proxy.service", key)
+}
+
+/// The values of a key of a unit.
+fn values(unit: &str, key: &str) -> Vec<String> {
+    read(unit)
         .lines()
         .filter_map(|line| line.strip_prefix(key)?.strip_prefix('='))
         .map(str::to_owned)
@@ -91,6 +96,29 @@ fn the_unit_fits_the_rest() {
     let arguments: Vec<String> = start[0].split(' ').map(|part| format!("\"{part}\"")).collect();
     assert_contains(&container, &format!("ENTRYPOINT [{}]", arguments.join(", ")));
     assert!(container.contains(&format!("STOPSIGNAL {}", unit("KillSignal")[0])));
+}
+
+#[test]
+fn the_unit_of_the_sql_server_fits_the_rest() {
+    let unit = |key: &str| values("packaging/corun-sql-serve.service", key);
+    assert_eq!(
+        unit("ExecStart"),
+        ["/usr/bin/corun-sql serve --config /etc/corun-sql/serve.toml"]
+    );
+    assert_eq!(unit("Type"), ["notify"]);
+    assert!(read("packaging/corun-sql.sysusers").contains(&format!("\nu {} ", unit("User")[0])));
+    let shipped = read("packaging/corun-sql-serve.toml");
+    assert_contains(&shipped, &format!("=/var/lib/{}\"", unit("StateDirectory")[0]));
+    // It needs no right of its own: both units are as tight as can be but for what the pooler does to other processes.
+    assert_eq!(unit("CapabilityBoundingSet"), [""]);
+    for key in [
+        "ProtectSystem",
+        "NoNewPrivileges",
+        "SystemCallFilter",
+        "MemoryDenyWriteExecute",
+    ] {
+        assert_eq!(unit(key), values("packaging/corun-proxy.service", key), "{key}");
+    }
 }
 
 #[test]
@@ -181,6 +209,16 @@ const FILES_OF_EACH: &str = "\
 -rw-r--r-- usr/share/fish/vendor_completions.d/NAME.fish
 -rw-r--r-- usr/share/doc/NAME/copyright
 -rw-r--r-- usr/share/doc/NAME/changelog.Debian.gz";
+
+/// What only the SQL server's package has.
+const FILES_OF_CORUN_SQL: &str = "\
+-rw-r--r-- lib/systemd/system/corun-sql-serve.service
+-rw-r--r-- usr/lib/sysusers.d/corun-sql.conf
+-rw-r----- etc/corun-sql/serve.toml
+-rw-r----- etc/corun-sql/users.toml
+-rw-r--r-- usr/share/doc/corun-sql/server.md
+-rw-r--r-- usr/share/doc/corun-sql/examples/serve.toml
+drwxr-xr-x etc/corun-sql/";
 
 /// What only the pooler's package has.
 const FILES_OF_CORUN: &str = "\
@@ -277,7 +315,11 @@ fn the_debian_packages_have_what_they_say() {
             );
         }
         let files = FILES_OF_EACH.replace("NAME", name);
-        let more = if *name == "corun" { FILES_OF_CORUN } else { "" };
+        let more = match *name {
+            "corun" => FILES_OF_CORUN,
+            "corun-sql" => FILES_OF_CORUN_SQL,
+            _ => "",
+        };
         let listing = text(&run("dpkg-deb", &[Path::new("-c"), package]));
         for line in files.lines().chain(more.lines()) {
             let (mode, file) = line.split_once(' ').expect("a mode");
@@ -298,19 +340,25 @@ fn the_debian_packages_have_what_they_say() {
             fs::read_to_string(parts.join("usr/share/doc").join(name).join("copyright")).expect("there");
         assert_contains(&copyright, "License: Apache-2.0 or Expat");
         assert_contains(&copyright, "WITHOUT WARRANTY");
-        assert_eq!(parts.join("DEBIAN/conffiles").exists(), *name == "corun");
+        assert_eq!(parts.join("DEBIAN/conffiles").exists(), !more.is_empty());
     }
 
-    let parts = folder.path().join("corun");
-    let conffiles = fs::read_to_string(parts.join("DEBIAN/conffiles")).expect("there");
-    assert_eq!(
-        conffiles.lines().collect::<Vec<_>>(),
-        ["/etc/corun/corun.toml", "/etc/corun/userlist.txt"]
-    );
-    for script in ["postinst", "prerm", "postrm"] {
-        let script = parts.join("DEBIAN").join(script);
-        text(&run("sh", &[Path::new("-n"), &script]));
+    for (name, expected) in [
+        ("corun", ["/etc/corun/corun.toml", "/etc/corun/userlist.txt"]),
+        (
+            "corun-sql",
+            ["/etc/corun-sql/serve.toml", "/etc/corun-sql/users.toml"],
+        ),
+    ] {
+        let parts = folder.path().join(name);
+        let conffiles = fs::read_to_string(parts.join("DEBIAN/conffiles")).expect("there");
+        assert_eq!(conffiles.lines().collect::<Vec<_>>(), expected);
+        for script in ["postinst", "prerm", "postrm"] {
+            let script = parts.join("DEBIAN").join(script);
+            text(&run("sh", &[Path::new("-n"), &script]));
+        }
     }
+    let parts = folder.path().join("corun");
     // Installed, it loads: the file it names is beside it.
     let loaded = Config::load(&parts.join("etc/corun/corun.toml")).expect("loads");
     assert_eq!(loaded.warnings, []);
@@ -342,10 +390,10 @@ fn the_tarballs_have_what_they_say_and_their_sums() {
                 "{part}:\n{listing}"
             );
         }
-        assert_eq!(
-            listing.contains("packaging/corun-proxy.service"),
-            *name == "corun"
-        );
+        for (unit, of) in [("corun-proxy", "corun"), ("corun-sql-serve", "corun-sql")] {
+            let unit = format!("packaging/{unit}.service");
+            assert_eq!(listing.contains(&unit), *name == of, "{unit}");
+        }
     }
     assert_refuses_nothing(&script);
 }

@@ -49,6 +49,8 @@ pub struct ActivityFact {
     pub query_started: Option<i64>,
     /// `active`, `idle`, ...
     pub state: String,
+    /// Its statement's number in `SHOW QUEUE`, while it has one.
+    pub query_id: Option<i64>,
     /// What it waits for, if it does: kind and name.
     pub waits_for: Option<(String, String)>,
     /// Its statement, or the last one.

@@ -673,7 +673,7 @@ fn pg_stat_activity(source: &Source<'_>) -> Rows {
                 of.state,
                 Value::Null,
                 Value::Null,
-                Value::Null,
+                of.query_id,
                 of.query,
                 "client backend"
             ]

@@ -1,16 +1,25 @@
-//! [`Access`]: who gets in, and how they show who they are.
+//! [`Access`]: who gets in, how they show who they are, and what they may read; as the files say now.
+//!
+//! ```text
+//!  files ─► AccessState ◄── a login keeps the one it began with
+//!  again ─► AccessState ◄── rights are those of the newest
+//! ```
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use corun_wire::auth::Mock;
 use corun_wire::auth::hba::{FileError, Rules};
 use corun_wire::auth::ident::IdentMaps;
 use corun_wire::server::Policy;
 use corun_wire::tls::{TlsError, TlsFiles, TlsMode, TlsServer};
+use parking_lot::RwLock;
 use ring::rand::SystemRandom;
 
-use crate::data::DataError;
+use crate::catalog::RoleFact;
+use crate::data::{DataError, FileRights};
+use crate::session::Rights;
 use crate::users::UserTable;
 
 /// Rules where there are no users: this machine's own, without a proof.
@@ -53,13 +62,29 @@ pub enum AccessError {
     Random,
 }
 
-/// Who gets in.
+/// Who gets in, and what they may read. Sessions ask it for rights, so that those of [`Access::reload`] hold for them from their next statement
+/// on; a session whose user is gone goes on, and may read nothing.
 pub struct Access {
+    files: AccessFiles,
+    listen: Vec<SocketAddr>,
+    random: SystemRandom,
+    now: RwLock<Arc<AccessState>>,
+}
+
+impl std::fmt::Debug for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Access")
+            .field("files", &self.files)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Who gets in, by the files as they were when they were read.
+pub(super) struct AccessState {
     rules: Rules,
     maps: IdentMaps,
     users: UserTable,
     mock: Mock,
-    random: SystemRandom,
     tls: Option<TlsServer>,
 }
 
@@ -84,6 +109,51 @@ impl Access {
     /// # Errors
     /// Files that cannot be read; an address that others reach without users, or without TLS.
     pub fn load(files: &AccessFiles, listen: &[SocketAddr]) -> Result<Self, AccessError> {
+        let random = SystemRandom::new();
+        let now = RwLock::new(Arc::new(AccessState::load(files, listen, &random)?));
+        Ok(Self {
+            files: files.clone(),
+            listen: listen.to_vec(),
+            random,
+            now,
+        })
+    }
+
+    /// Reads the files again: logins that begin from now on, and rights of all sessions, are by them.
+    ///
+    /// # Errors
+    /// As [`Access::load`]; then everything stays as it was.
+    pub fn reload(&self) -> Result<(), AccessError> {
+        let read = AccessState::load(&self.files, &self.listen, &self.random)?;
+        *self.now.write() = Arc::new(read);
+        Ok(())
+    }
+
+    /// Whether everyone who reaches the server gets in as whoever they say.
+    pub fn is_open(&self) -> bool {
+        self.now().users.is_everyone()
+    }
+
+    /// What is not wrong but should be looked at.
+    pub fn warnings(&self) -> Vec<String> {
+        let now = self.now();
+        let of_tls = now.tls.iter().flat_map(TlsServer::warnings);
+        now.users.warnings().iter().chain(of_tls).cloned().collect()
+    }
+
+    /// What a login that begins now is held against.
+    pub(super) fn now(&self) -> Arc<AccessState> {
+        Arc::clone(&self.now.read())
+    }
+
+    /// Random numbers.
+    pub(super) fn random(&self) -> &SystemRandom {
+        &self.random
+    }
+}
+
+impl AccessState {
+    fn load(files: &AccessFiles, listen: &[SocketAddr], random: &SystemRandom) -> Result<Self, AccessError> {
         let tls = match (&files.tls_cert, &files.tls_key) {
             (None, None) => None,
             (Some(cert), Some(key)) => Some(TlsServer::load(&TlsFiles {
@@ -110,32 +180,14 @@ impl Access {
             Some(path) => Rules::load(path)?,
             None => Rules::parse(&default_rules(files), Path::new("the rules without a file"))?,
         };
-        let random = SystemRandom::new();
-        let mock = users.mock(&random).ok_or(AccessError::Random)?;
+        let mock = users.mock(random).ok_or(AccessError::Random)?;
         Ok(Self {
             rules,
             maps: IdentMaps::default(),
             users,
             mock,
-            random,
             tls,
         })
-    }
-
-    /// Whether everyone who reaches the server gets in as whoever they say.
-    pub fn is_open(&self) -> bool {
-        self.users.is_everyone()
-    }
-
-    /// Who there is; sessions ask it for rights.
-    pub fn users(&self) -> &UserTable {
-        &self.users
-    }
-
-    /// What is not wrong but should be looked at.
-    pub fn warnings(&self) -> impl Iterator<Item = &str> {
-        let of_tls = self.tls.iter().flat_map(TlsServer::warnings);
-        self.users.warnings().iter().chain(of_tls).map(String::as_str)
     }
 
     /// Sessions of TLS, where there is a certificate.
@@ -143,23 +195,36 @@ impl Access {
         self.tls.as_ref()
     }
 
-    /// Random numbers.
-    pub(super) fn random(&self) -> &SystemRandom {
-        &self.random
-    }
-
     /// What logins are held against.
-    pub(super) fn policy(&self) -> Policy<'_> {
+    pub(super) fn policy<'a>(&'a self, random: &'a SystemRandom) -> Policy<'a> {
         Policy {
             rules: &self.rules,
             maps: &self.maps,
             users: &self.users,
             mock: &self.mock,
-            random: &self.random,
+            random,
             offers_tls: self.tls.is_some(),
             // Rules say so (`hostssl`).
             requires_tls: false,
         }
+    }
+}
+
+impl Rights for Access {
+    fn files(&self, user: &str) -> FileRights {
+        self.now().users.files(user)
+    }
+
+    fn may_read(&self, user: &str, schema: &str, table: &str) -> bool {
+        self.now().users.may_read(user, schema, table)
+    }
+
+    fn is_superuser(&self, user: &str) -> bool {
+        self.now().users.is_superuser(user)
+    }
+
+    fn roles(&self) -> Vec<RoleFact> {
+        self.now().users.roles()
     }
 }
 

@@ -15,6 +15,7 @@ use corun_wire::server::Login;
 use corun_wire::transport::Transport;
 use tokio::sync::oneshot;
 
+use super::access::AccessState;
 use super::engine::SqlSession;
 use super::outlet::Pipe;
 use super::shared::ClientId;
@@ -48,8 +49,8 @@ pub(super) struct Client<S: SqlSession> {
 
 /// What a client is at.
 pub(super) enum Stage<S: SqlSession> {
-    /// It has not logged in.
-    Login(Box<Login>),
+    /// It has not logged in; by what it is judged.
+    Login(Box<Login>, Arc<AccessState>),
     /// It waits for nothing.
     Idle(Box<Work<S>>),
     /// A task has its session.

@@ -41,6 +41,8 @@ pub struct FrontConfig {
     pub inbox_bytes_max: usize,
     /// What one client may take.
     pub client: Limits,
+    /// Whether connections and their ends are in the log; otherwise only in a detailed one.
+    pub log_connections: bool,
 }
 
 impl Default for FrontConfig {
@@ -59,6 +61,7 @@ impl Default for FrontConfig {
             shutdown_grace: Duration::from_secs(30),
             inbox_bytes_max: 256 << 20,
             client: Limits::default(),
+            log_connections: false,
         }
     }
 }

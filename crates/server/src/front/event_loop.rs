@@ -2,12 +2,14 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use corun_net::reactor::{Event, Handler, Peer, Reactor, Stream, Token};
 use corun_wire::build;
 use corun_wire::error::{Refusal, code};
 use corun_wire::server::{Connection, Entered, Login, LoginAction, Message};
+use corun_wire::tls::TlsServer;
 use corun_wire::transport::{Opened, Transport};
 use slab::Slab;
 use tokio::sync::oneshot::error::TryRecvError;
@@ -17,6 +19,7 @@ use super::engine::SqlEngine;
 use super::outlet::Pipe;
 use super::shared::{ClientId, Mail, Mailbox, Shared, shutdown, too_many};
 use super::work::{self, Back};
+use crate::operate::SessionName;
 use crate::session::Identity;
 
 /// Time between two looks at all time limits.
@@ -149,7 +152,7 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             transport: Transport::new(token),
             address,
             os_user,
-            stage: Stage::Login(Box::new(Login::new())),
+            stage: Stage::Login(Box::new(Login::new()), self.shared.access.now()),
             since: self.now,
             inbox: Vec::new(),
             reserved: 0,
@@ -222,7 +225,7 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             return;
         };
         match &mut client.stage {
-            Stage::Login(login) => match login.received(bytes) {
+            Stage::Login(login, _) => match login.received(bytes) {
                 Ok(()) => self.log_in(reactor, slot),
                 Err(refusal) => self.fatal(reactor, slot, &refusal),
             },
@@ -246,15 +249,16 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             let Some(client) = self.clients.get_mut(slot) else {
                 return;
             };
-            let Stage::Login(login) = &mut client.stage else {
+            let Stage::Login(login, access) = &mut client.stage else {
                 return;
             };
+            let policy = access.policy(self.shared.access.random());
             let connection = Connection {
                 address: client.address,
                 tls: client.transport.tls.as_deref(),
                 os_user: client.os_user.as_deref(),
             };
-            match login.next(&connection, &self.shared.access.policy()) {
+            match login.next(&connection, &policy) {
                 LoginAction::More => return,
                 LoginAction::Send(bytes) => client.transport.send(reactor, &bytes),
                 LoginAction::BeginTls { answer, received } => {
@@ -268,6 +272,7 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
                 }
                 LoginAction::Refused(denial) => {
                     let from = client.address;
+                    self.shared.counts.logins_refused.fetch_add(1, Ordering::Relaxed);
                     tracing::info!(reason = %denial.reason, ?from, "a login was refused");
                     return self.fatal(reactor, slot, &denial.refusal);
                 }
@@ -279,10 +284,13 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
 
     /// Returns whether the login goes on.
     fn begin_tls(&mut self, reactor: &mut R, slot: usize, answer: bool, received: &[u8]) -> bool {
-        let (Some(client), Some(tls)) = (self.clients.get_mut(slot), self.shared.access.tls()) else {
+        let Some(client) = self.clients.get_mut(slot) else {
             return false;
         };
-        let Ok(session) = tls.accept() else {
+        let Stage::Login(_, access) = &client.stage else {
+            return false;
+        };
+        let Some(Ok(session)) = access.tls().map(TlsServer::accept) else {
             return false;
         };
         if answer {
@@ -291,7 +299,7 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
         client.transport.tls = Some(Box::new(session));
         let mut plain = Vec::new();
         let opened = client.transport.open(reactor, received, &mut plain);
-        let Stage::Login(login) = &mut client.stage else {
+        let Stage::Login(login, _) = &mut client.stage else {
             return false;
         };
         matches!(opened, Ok(Opened::Open)) && login.received(&plain).is_ok()
@@ -301,19 +309,31 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
         let client = &mut self.clients[slot];
         client.transport.send(reactor, &entered.send);
         let startup = entered.startup;
-        let admission = match self.shared.admit(startup.user()) {
+        let name = SessionName {
+            user: startup.user().to_owned(),
+            database: startup
+                .get("database")
+                .unwrap_or_else(|| startup.user())
+                .to_owned(),
+            pid: 0,
+            from: match client.address {
+                Some(address) => address.to_string(),
+                None => "[local]".to_owned(),
+            },
+        };
+        let admission = match self.shared.admit(name) {
             _ if self.shared.is_stopping() => return self.fatal(reactor, slot, &shutdown()),
             Ok(admission) => admission,
             Err(refusal) => return self.fatal(reactor, slot, &refusal),
         };
-        client.pid = Some(admission.pid);
+        client.pid = Some(admission.pid());
         let own =
             |name: &str| matches!(name, "user" | "database" | "replication") || name.starts_with("_pq_.");
         let who = Identity {
             user: startup.user().to_owned(),
             // The session finds one where the client names none.
             database: startup.get("database").unwrap_or_default().to_owned(),
-            pid: admission.pid,
+            pid: admission.pid(),
             address: client.address,
             options: startup
                 .parameters
@@ -322,14 +342,6 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
                 .cloned()
                 .collect(),
         };
-        let from = client.address;
-        tracing::debug!(
-            user = who.user,
-            database = who.database,
-            ?from,
-            pid = who.pid,
-            "login"
-        );
         let task = work::begin(
             Arc::clone(&self.shared),
             self.engine.clone(),
@@ -453,7 +465,7 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             return;
         };
         match client.stage {
-            Stage::Login(_) => self.fatal(reactor, slot, &shutdown()),
+            Stage::Login(..) => self.fatal(reactor, slot, &shutdown()),
             Stage::Idle(_) => {
                 // Behind what it was told before.
                 let mut out = Vec::new();
@@ -515,7 +527,7 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
         let over = |client: &Client<E::Session>| {
             let stays = now.saturating_sub(client.since);
             match client.stage {
-                Stage::Login(_) => stays >= login,
+                Stage::Login(..) => stays >= login,
                 Stage::Idle(_) => idle.is_some_and(|idle| stays >= idle),
                 Stage::Busy(_) => false,
                 Stage::Leaving => stays >= LAST_WORDS,
@@ -529,7 +541,7 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             .collect();
         for slot in slots {
             let refusal = match self.clients[slot].stage {
-                Stage::Login(_) => {
+                Stage::Login(..) => {
                     Refusal::new(code::QUERY_CANCELED, "canceling authentication due to timeout")
                 }
                 Stage::Idle(_) => Refusal::new(

@@ -25,4 +25,4 @@ mod work;
 pub use access::{Access, AccessError, AccessFiles};
 pub use config::{FrontConfig, Io};
 pub use engine::{Described, SqlEngine, SqlSession};
-pub use start::{Front, StartError};
+pub use start::{Failed, Front, FrontView, StartError};

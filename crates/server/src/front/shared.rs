@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
+use corun_model::server_status::Connections;
 use corun_net::reactor::{Stream, Waker};
 use corun_wire::auth::scram::same;
 use corun_wire::error::{Refusal, code};
@@ -11,6 +13,7 @@ use parking_lot::Mutex;
 
 use super::access::Access;
 use super::config::FrontConfig;
+use crate::operate::SessionName;
 
 /// Connections beyond the sessions that there may be: logins, and requests to cancel.
 const LOGINS_MAX: usize = 256;
@@ -71,7 +74,8 @@ struct Key {
 /// See [`self`].
 pub(super) struct Shared {
     pub config: FrontConfig,
-    pub access: Access,
+    pub access: Arc<Access>,
+    pub counts: Counts,
     pub mailboxes: Vec<Arc<Mailbox>>,
     connections: AtomicUsize,
     /// Sessions of each user.
@@ -82,6 +86,17 @@ pub(super) struct Shared {
     stopping: AtomicBool,
     terminating: AtomicBool,
     at_once: AtomicBool,
+    /// Why an event loop ended before its time.
+    failure: Mutex<Option<String>>,
+}
+
+/// Events since the start.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub accepted: AtomicU64,
+    pub refused: AtomicU64,
+    pub logins: AtomicU64,
+    pub logins_refused: AtomicU64,
 }
 
 #[derive(Default)]
@@ -91,10 +106,11 @@ struct Sessions {
 }
 
 impl Shared {
-    pub fn new(config: FrontConfig, access: Access, mailboxes: Vec<Arc<Mailbox>>) -> Self {
+    pub fn new(config: FrontConfig, access: Arc<Access>, mailboxes: Vec<Arc<Mailbox>>) -> Self {
         Self {
             config,
             access,
+            counts: Counts::default(),
             mailboxes,
             connections: AtomicUsize::new(0),
             sessions: Mutex::default(),
@@ -104,14 +120,42 @@ impl Shared {
             stopping: AtomicBool::new(false),
             terminating: AtomicBool::new(false),
             at_once: AtomicBool::new(false),
+            failure: Mutex::default(),
         }
+    }
+
+    /// Connections and logins, now and since the start.
+    pub fn connections(&self) -> Connections {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Connections {
+            sessions: self.sessions.lock().all as u64,
+            sessions_max: self.config.connections_max as u64,
+            accepted: of(&self.counts.accepted),
+            refused: of(&self.counts.refused),
+            logins: of(&self.counts.logins),
+            logins_refused: of(&self.counts.logins_refused),
+        }
+    }
+
+    /// An event loop has ended before its time: everything ends.
+    pub fn fail(&self, why: String) {
+        tracing::error!("{why}");
+        self.failure.lock().get_or_insert(why);
+        self.stop(true);
+    }
+
+    /// Why everything ends, if it was not asked to.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().clone()
     }
 
     /// Counts a connection; `false` where there are too many.
     pub fn connect(&self) -> bool {
         let most = self.config.connections_max.saturating_add(LOGINS_MAX);
         let counted = self.connections.fetch_add(1, Ordering::Relaxed) < most;
+        self.counts.accepted.fetch_add(1, Ordering::Relaxed);
         if !counted {
+            self.counts.refused.fetch_add(1, Ordering::Relaxed);
             self.disconnect();
         }
         counted
@@ -122,7 +166,21 @@ impl Shared {
     }
 
     /// Gives a client that has logged in a number, if there is room for it.
-    pub fn admit(self: &Arc<Self>, user: &str) -> Result<Admission, Refusal> {
+    pub fn admit(self: &Arc<Self>, name: SessionName) -> Result<Admission, Refusal> {
+        self.counts.logins.fetch_add(1, Ordering::Relaxed);
+        let pid = self.number_of_one_more(&name.user).inspect_err(|_| {
+            self.counts.refused.fetch_add(1, Ordering::Relaxed);
+        })?;
+        let admission = Admission {
+            shared: Arc::clone(self),
+            name: SessionName { pid, ..name },
+            began: Instant::now(),
+        };
+        admission.log("connection", None);
+        Ok(admission)
+    }
+
+    fn number_of_one_more(&self, user: &str) -> Result<u32, Refusal> {
         let mut sessions = self.sessions.lock();
         if sessions.all >= self.config.connections_max {
             return Err(too_many());
@@ -147,12 +205,7 @@ impl Shared {
                 break next;
             }
         };
-        drop(keys);
-        Ok(Admission {
-            shared: Arc::clone(self),
-            user: user.to_owned(),
-            pid,
-        })
+        Ok(pid)
     }
 
     /// Cancels what a client runs, if the secret is its own.
@@ -219,28 +272,48 @@ impl Shared {
 /// A session that is counted, as long as this lives.
 pub(super) struct Admission {
     shared: Arc<Shared>,
-    user: String,
-    pub pid: u32,
+    name: SessionName,
+    began: Instant,
 }
 
 impl Admission {
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.name.pid
+    }
+
+    fn log(&self, what: &str, seconds: Option<f64>) {
+        let SessionName {
+            user,
+            database,
+            pid,
+            from,
+        } = &self.name;
+        match self.shared.config.log_connections {
+            true => tracing::info!(user, database, from, pid, seconds, "{what}"),
+            false => tracing::debug!(user, database, from, pid, seconds, "{what}"),
+        }
+    }
+
     /// From now on requests with this secret cancel.
     pub fn register(&self, secret: Vec<u8>, cancel: Canceller) {
-        self.shared.keys.lock().insert(self.pid, Key { secret, cancel });
+        self.shared.keys.lock().insert(self.pid(), Key { secret, cancel });
     }
 }
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.shared.keys.lock().remove(&self.pid);
+        self.shared.keys.lock().remove(&self.pid());
         let mut sessions = self.shared.sessions.lock();
         sessions.all -= 1;
-        if let Some(count) = sessions.of_user.get_mut(&self.user) {
+        if let Some(count) = sessions.of_user.get_mut(&self.name.user) {
             *count -= 1;
             if *count == 0 {
-                sessions.of_user.remove(&self.user);
+                sessions.of_user.remove(&self.name.user);
             }
         }
+        drop(sessions);
+        self.log("disconnection", Some(self.began.elapsed().as_secs_f64()));
     }
 }
 

@@ -1,10 +1,13 @@
 //! [`Front`]: starts listeners and event loops, and ends them.
 
+use std::any::Any;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use corun_model::server_status::Connections;
 use corun_net::reactor::{Epoll, ListenOptions, Listener, Reactor, SocketFile, Uring};
 
 use super::access::Access;
@@ -44,6 +47,27 @@ fn system(what: &'static str) -> impl Fn(std::io::Error) -> StartError {
     move |error| StartError::System { what, error }
 }
 
+/// Why a front ended that was not asked to.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Failed(String);
+
+/// What others may see of a front; clones are the same.
+#[derive(Clone)]
+pub struct FrontView(Arc<Shared>);
+
+impl FrontView {
+    /// Connections and logins, now and since the start.
+    pub fn connections(&self) -> Connections {
+        self.0.connections()
+    }
+
+    /// Whether it ends.
+    pub fn is_stopping(&self) -> bool {
+        self.0.is_stopping()
+    }
+}
+
 /// A front that serves. Dropping it ends it at once.
 pub struct Front {
     shared: Arc<Shared>,
@@ -57,7 +81,12 @@ impl Front {
     ///
     /// # Errors
     /// What the system refuses.
-    pub fn start<E: SqlEngine>(config: FrontConfig, access: Access, engine: E) -> Result<Self, StartError> {
+    pub fn start<E: SqlEngine>(
+        config: FrontConfig,
+        access: impl Into<Arc<Access>>,
+        engine: E,
+    ) -> Result<Self, StartError> {
+        let access = access.into();
         match config.io {
             Io::Epoll => Self::over(config, access, engine, Epoll::new),
             Io::IoUring => Self::over(config, access, engine, Uring::new),
@@ -66,7 +95,7 @@ impl Front {
 
     fn over<R: Reactor + Send + 'static, E: SqlEngine>(
         config: FrontConfig,
-        access: Access,
+        access: Arc<Access>,
         engine: E,
         reactor: impl Fn() -> std::io::Result<R>,
     ) -> Result<Self, StartError> {
@@ -99,10 +128,16 @@ impl Front {
             }
             let mailbox = Arc::clone(&shared.mailboxes[index]);
             let mut event_loop = EventLoop::new(Arc::clone(&shared), mailbox, engine.clone(), count);
+            let shared = Arc::clone(&shared);
             let run = move || {
-                if let Err(error) = event_loop.run(&mut reactor) {
-                    tracing::error!(%error, "an event loop cannot wait for its sockets");
-                }
+                let ended = catch_unwind(AssertUnwindSafe(|| event_loop.run(&mut reactor)));
+                let why = match &ended {
+                    Ok(Ok(())) => return,
+                    Ok(Err(error)) => format!("an event loop cannot wait for its sockets: {error}"),
+                    Err(panic) => format!("an event loop panicked: {}", said(panic.as_ref())),
+                };
+                // Clients of other loops are told; those of this one are gone with it.
+                shared.fail(why);
             };
             let thread = std::thread::Builder::new().name(format!("corun-front-{index}"));
             front.threads.push(thread.spawn(run).map_err(system("a thread"))?);
@@ -132,16 +167,25 @@ impl Front {
     }
 
     /// Waits until everything has ended.
-    pub fn join(mut self) {
+    ///
+    /// # Errors
+    /// Why, where nobody asked for it.
+    pub fn join(mut self) -> Result<(), Failed> {
         self.wait();
+        self.shared.failure().map_or(Ok(()), |why| Err(Failed(why)))
     }
 
     fn wait(&mut self) {
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
-                tracing::error!("an event loop panicked");
+                tracing::error!("an event loop panicked at its end");
             }
         }
+    }
+
+    /// What others may see of it.
+    pub fn view(&self) -> FrontView {
+        FrontView(Arc::clone(&self.shared))
     }
 }
 
@@ -153,6 +197,13 @@ impl Drop for Front {
             socket.remove();
         }
     }
+}
+
+/// The words of a panic.
+fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("without words")
 }
 
 type Listening = (Vec<Listener>, Vec<SocketAddr>, Option<SocketFile>);

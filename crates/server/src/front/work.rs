@@ -113,7 +113,7 @@ pub(super) async fn begin<E: SqlEngine>(
     let parameters = parameters
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_str()));
-    let welcome = welcome(&startup, parameters, admission.pid, &secret);
+    let welcome = welcome(&startup, parameters, admission.pid(), &secret);
     outlet.pending().extend(welcome);
     admission.register(secret, sql.canceller());
     let session = Session::new(shared.config.client);

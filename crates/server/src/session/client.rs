@@ -13,18 +13,23 @@ use super::shared::Shared;
 use super::statement::{self, Kind, Parsed};
 use super::values::columns_of;
 use crate::catalog::SessionFacts;
+use crate::operate::{Running, SessionName, Work};
 use corun_datafusion::is_query;
 use corun_wire::TransactionStatus;
 use corun_wire::error::{Refusal, code};
 use corun_wire::server::Column;
 use corun_wire::values::{Format, Type, Value};
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::execution::FunctionRegistry as _;
+use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
+
+/// Bytes that are kept for the log of a text that is not SQL.
+const UNREAD_BYTES_MAX: usize = 4 << 10;
 
 /// Who a client is.
 #[derive(Debug, Clone)]
@@ -73,6 +78,9 @@ pub struct ClientSession {
     pub(super) engine: Arc<Inner>,
     pub(super) context: SessionContext,
     pub(super) shared: Arc<Shared>,
+    name: Arc<SessionName>,
+    /// What the statement that runs has done so far.
+    work: Work,
     cancel: CancelHandle,
     pub(super) transaction: TransactionStatus,
     pub(super) savepoints: Vec<String>,
@@ -106,10 +114,21 @@ impl Drop for ClientSession {
 impl ClientSession {
     pub(super) fn new(engine: Arc<Inner>, context: SessionContext, shared: Arc<Shared>) -> Self {
         let told = shared.settings.lock().reported().into_iter().collect();
+        let name = SessionName {
+            user: shared.who.user.clone(),
+            database: shared.database.clone(),
+            pid: shared.who.pid,
+            from: match shared.who.address {
+                Some(address) => address.to_string(),
+                None => "[local]".to_owned(),
+            },
+        };
         ClientSession {
             engine,
             context,
             shared,
+            name: Arc::new(name),
+            work: Work::default(),
             cancel: CancelHandle::default(),
             transaction: TransactionStatus::Idle,
             savepoints: Vec::new(),
@@ -127,7 +146,7 @@ impl ClientSession {
     /// # Errors
     /// A text that is not SQL, with the place.
     pub fn split(&self, sql: &str) -> Result<Vec<Parsed>, Refusal> {
-        statement::split(sql)
+        statement::split(sql).inspect_err(|refusal| self.unread(sql, refusal))
     }
 
     /// The only statement of a text of a Parse; an empty text is one, too.
@@ -135,7 +154,7 @@ impl ClientSession {
     /// # Errors
     /// A text that is not SQL; several statements.
     pub fn one(&self, sql: &str) -> Result<Parsed, Refusal> {
-        statement::one(sql)
+        statement::one(sql).inspect_err(|refusal| self.unread(sql, refusal))
     }
 
     /// Plans a statement. `types` are those that the client gives for the first parameters (0: none), as in a Parse.
@@ -143,6 +162,21 @@ impl ClientSession {
     /// # Errors
     /// Whatever is wrong with the statement; a transaction that failed.
     pub async fn prepare(&mut self, statement: Parsed, types: &[u32]) -> Result<Arc<Prepared>, Refusal> {
+        let running = self.running(&statement.text);
+        let prepared = self.prepare_uncounted(statement, types).await;
+        match &prepared {
+            // It is counted when it runs.
+            Ok(_) => running.forget(),
+            Err(refusal) => running.end(&self.work, Some(refusal.code)),
+        }
+        prepared
+    }
+
+    async fn prepare_uncounted(
+        &mut self,
+        statement: Parsed,
+        types: &[u32],
+    ) -> Result<Arc<Prepared>, Refusal> {
         let limits = self.begin(&statement);
         let prepared = match self.check_transaction(&statement.kind) {
             Ok(()) => limits.limited(self.prepared(&statement, types)).await,
@@ -216,6 +250,15 @@ impl ClientSession {
     /// # Errors
     /// A parameter that cannot be read.
     pub fn bind<'v>(
+        &mut self,
+        of: &Arc<Prepared>,
+        parameters: impl Iterator<Item = (Format, Option<&'v [u8]>)>,
+    ) -> Result<Portal, Refusal> {
+        let bound = self.bind_uncounted(of, parameters);
+        bound.inspect_err(|refusal| self.unread(&of.statement.text, refusal))
+    }
+
+    fn bind_uncounted<'v>(
         &mut self,
         of: &Arc<Prepared>,
         parameters: impl Iterator<Item = (Format, Option<&'v [u8]>)>,
@@ -302,6 +345,19 @@ impl ClientSession {
         self.cancel.clone()
     }
 
+    /// From here on a statement is counted, whatever becomes of it.
+    fn running(&mut self, text: &Arc<str>) -> Running {
+        self.work = Work::default();
+        self.engine.statements.begin(&self.name, Arc::clone(text))
+    }
+
+    /// What does not come to be run counts as one statement that failed: a text that is not SQL, values that are none of their types.
+    fn unread(&self, text: &str, refusal: &Refusal) {
+        let text = &text[..text.floor_char_boundary(UNREAD_BYTES_MAX)];
+        let running = self.engine.statements.begin(&self.name, text.into());
+        running.end(&Work::default(), Some(refusal.code));
+    }
+
     /// A statement begins, with what was set before it.
     fn begin(&mut self, statement: &Parsed) -> Limits {
         self.apply_settings();
@@ -351,5 +407,14 @@ impl ClientSession {
         let options = state.config_mut().options_mut();
         options.execution.time_zone = Some(zone);
         options.catalog.default_schema = path.into_iter().next().unwrap_or_else(|| "public".to_owned());
+        // Functions that know the time zone know the one of before.
+        let config = state.config_options();
+        let changed = |function: &Arc<ScalarUDF>| function.inner().with_updated_config(config);
+        let changed: Vec<ScalarUDF> = state.scalar_functions().values().filter_map(changed).collect();
+        for function in changed {
+            if let Err(error) = state.register_udf(Arc::new(function)) {
+                tracing::warn!("a function stays in the time zone of before: {error}");
+            }
+        }
     }
 }

@@ -5,8 +5,10 @@ use super::settings::Settings;
 use super::shared::Shared;
 use crate::catalog::{self, ActivityFact, RoleFact, SessionFacts};
 use crate::data::{Data, DataConfig, DataError, FileRights};
-use corun_datafusion::{Coordinator, CoordinatorOptions, EngineError, EngineOptions};
+use crate::operate::{StatementLog, Statements};
+use corun_datafusion::{Coordinator, CoordinatorOptions, EngineError, EngineOptions, SharedWorkState};
 use corun_wire::error::{Refusal, code};
+use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::prelude::SessionContext;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -64,6 +66,8 @@ pub struct EngineConfig {
     pub statement_timeout: Option<Duration>,
     /// What users may do.
     pub rights: Arc<dyn Rights>,
+    /// What is logged of statements.
+    pub log: StatementLog,
     /// Threads for planning and for statements that are no queries; 0: as many as the machine has CPUs.
     pub threads: usize,
 }
@@ -77,6 +81,7 @@ impl EngineConfig {
             coordinator: None,
             statement_timeout: None,
             rights: Arc::new(FullRights),
+            log: StatementLog::default(),
             threads: 0,
         }
     }
@@ -104,6 +109,8 @@ pub struct Engine(Arc<Inner>);
 pub(super) struct Inner {
     pub(super) data: Data,
     base: SessionContext,
+    engine: corun_datafusion::Engine,
+    pub(super) statements: Arc<Statements>,
     pub(super) coordinator: Option<Coordinator>,
     pub(super) rights: Arc<dyn Rights>,
     statement_timeout: Option<Duration>,
@@ -174,6 +181,8 @@ impl Engine {
         Ok(Engine(Arc::new(Inner {
             data,
             base,
+            engine,
+            statements: Arc::new(Statements::new(config.log)),
             coordinator,
             rights: config.rights,
             statement_timeout: config.statement_timeout,
@@ -267,6 +276,31 @@ impl Engine {
     /// All sessions, as `pg_stat_activity` shows them.
     pub fn activity(&self) -> Vec<ActivityFact> {
         self.0.activity()
+    }
+
+    /// Counts of all sessions' statements.
+    pub fn statements(&self) -> &Arc<Statements> {
+        &self.0.statements
+    }
+
+    /// Who schedules queries, if anyone does.
+    pub fn coordinator(&self) -> Option<&Coordinator> {
+        self.0.coordinator.as_ref()
+    }
+
+    /// What statements make for each other.
+    pub fn shared_work(&self) -> SharedWorkState {
+        self.0.engine.shared_work()
+    }
+
+    /// Bytes that queries hold, and how many they may; `None`: any number.
+    pub fn memory(&self) -> (usize, Option<usize>) {
+        let pool = &self.0.base.runtime_env().memory_pool;
+        let most = match pool.memory_limit() {
+            MemoryLimit::Finite(bytes) => Some(bytes),
+            _ => None,
+        };
+        (pool.reserved(), most)
     }
 }
 

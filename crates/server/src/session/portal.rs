@@ -5,6 +5,7 @@ use super::client::Prepared;
 use super::error;
 use super::values::{cells, plain};
 use super::zone::Zone;
+use crate::operate::Work;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use corun_datafusion::Submitted;
@@ -93,6 +94,8 @@ pub(super) struct Rows {
     /// The batch that is being sent, and its rows that were.
     batch: Option<(RecordBatch, usize)>,
     sent: u64,
+    /// Of these, those that were counted.
+    accounted: u64,
 }
 
 impl Rows {
@@ -102,12 +105,25 @@ impl Rows {
             tag,
             batch: None,
             sent: 0,
+            accounted: 0,
         }
     }
 
     /// Rows that were sent so far.
     pub(super) fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// Tells what was done since the last call.
+    pub(super) fn account(&mut self, work: &mut Work) {
+        work.rows += self.sent - std::mem::replace(&mut self.accounted, self.sent);
+        if let Source::Coordinated(query) = &self.source {
+            work.class = Some(query.decision().class);
+            if let Some(report) = query.report() {
+                work.waited = Some(Duration::from_nanos(report.waited_ns));
+                work.cpus = report.cpus;
+            }
+        }
     }
 
     pub(super) fn schema(&mut self) -> SchemaRef {

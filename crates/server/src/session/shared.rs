@@ -4,6 +4,8 @@ use super::client::Identity;
 use super::engine::Inner;
 use super::settings::{SERVER_VERSION, Settings};
 use crate::catalog::{ActivityFact, RoleFact, SessionFacts, SettingFact};
+use crate::operate::shown;
+use corun_model::cache::coschedule::QueryId;
 use parking_lot::Mutex;
 use std::sync::Weak;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,6 +27,8 @@ struct Doing {
     query: String,
     started: Option<i64>,
     state: &'static str,
+    /// Its number at the coordinator.
+    query_id: Option<QueryId>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -66,12 +70,19 @@ impl Shared {
             query: shown.to_owned(),
             started: Some(now()),
             state: "active",
+            query_id: None,
         };
+    }
+
+    /// The coordinator has it under this number.
+    pub(super) fn submitted(&self, id: QueryId) {
+        self.doing.lock().query_id = Some(id);
     }
 
     /// It has ended.
     pub(super) fn ended(&self, state: &'static str) {
-        self.doing.lock().state = state;
+        let mut doing = self.doing.lock();
+        (doing.state, doing.query_id) = (state, None);
     }
 
     pub(super) fn activity(&self) -> ActivityFact {
@@ -87,8 +98,9 @@ impl Shared {
             started: Some(self.started),
             query_started: doing.started,
             state: doing.state.to_owned(),
+            query_id: doing.query_id.and_then(|id| i64::try_from(id.0).ok()),
             waits_for: None,
-            query: doing.query.clone(),
+            query: shown(&doing.query, SHOWN_BYTES_MAX),
         }
     }
 }

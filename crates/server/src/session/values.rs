@@ -59,6 +59,9 @@ fn out_of_range(what: &str) -> Refusal {
     Refusal::new(code::DATETIME_FIELD_OVERFLOW, format!("{what} out of range"))
 }
 
+/// Microseconds of a day.
+const DAY_US: i64 = 86_400_000_000;
+
 /// Cells of a type whose values need no check.
 macro_rules! simple {
     ($array:expr, $type:ty, $make:expr) => {{
@@ -179,7 +182,12 @@ pub(super) fn cells<'a>(array: &'a dyn Array) -> Result<Cells<'a>, Refusal> {
         }
         DataType::Duration(unit) => {
             let unit = *unit;
-            let make = move |v| microseconds(v, unit).map(|us| interval(0, 0, us));
+            // As PostgreSQL has the difference of two times: whole days, and the rest.
+            let make = move |v| {
+                let days_and_rest =
+                    |us: i64| Some(interval(0, i32::try_from(us / DAY_US).ok()?, us % DAY_US));
+                microseconds(v, unit).and_then(days_and_rest)
+            };
             match unit {
                 TimeUnit::Second => checked!(array, DurationSecondType, make, "interval"),
                 TimeUnit::Millisecond => checked!(array, DurationMillisecondType, make, "interval"),

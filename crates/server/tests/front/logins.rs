@@ -104,3 +104,45 @@ fn who_idles_is_sent_away_where_that_is_asked_for() {
     let told = raw.rest();
     assert!(String::from_utf8_lossy(&told).contains("57P05"));
 }
+
+#[test]
+fn files_that_are_read_again_hold_for_the_next_login() {
+    let server = Server::secured(FrontConfig::default());
+    let ann = "user=ann password=secret sslmode=require";
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let target = format!(
+        "host=127.0.0.1 port={} user=ann password=secret dbname=d",
+        server.port()
+    );
+    let session = runtime.block_on(tokio_postgres::connect(&target, tokio_postgres::NoTls));
+    let (session, connection) = session.expect("ann is let in");
+    runtime.spawn(connection);
+    let users = server.folder().join("users.txt");
+    std::fs::write(&users, "\"bob\" \"new\"\n").expect("written");
+    assert_eq!(
+        printed(&server, ann, &["who"]),
+        "ann\n",
+        "nobody has asked for it yet"
+    );
+    server.access.reload().expect("right");
+    assert_eq!(
+        printed(&server, "user=bob password=new sslmode=require", &["who"]),
+        "bob\n"
+    );
+    let told = failed(&server, ann, &["who"]);
+    assert!(told.contains("SASL authentication failed"), "{told}");
+    // Who is in goes on.
+    runtime.block_on(session.simple_query("who")).expect("it goes on");
+    // With a mistake in one file everything stays as it was.
+    std::fs::write(&users, "\"ann\" \"secret\"\n").expect("written");
+    std::fs::write(server.folder().join("server.key"), "no key").expect("written");
+    assert!(matches!(server.access.reload(), Err(AccessError::Tls(_))));
+    assert_eq!(
+        printed(&server, "user=bob password=new sslmode=require", &["who"]),
+        "bob\n"
+    );
+}

@@ -24,6 +24,8 @@ pub struct Server {
     pub front: Option<Front>,
     /// What the engine has seen.
     pub seen: Arc<Seen>,
+    /// Who gets in.
+    pub access: Arc<Access>,
     address: SocketAddr,
     // Outlives the front.
     _runtime: tokio::runtime::Runtime,
@@ -66,7 +68,7 @@ impl Server {
             unix_socket_folder: Some(folder.path().to_owned()),
             ..config
         };
-        let access = Access::load(&files, &config.listen).expect("files");
+        let access = Arc::new(Access::load(&files, &config.listen).expect("files"));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -77,8 +79,9 @@ impl Server {
             seen: Arc::clone(&seen),
             runtime: runtime.handle().clone(),
         };
-        let front = Front::start(config, access, engine).expect("a front");
+        let front = Front::start(config, Arc::clone(&access), engine).expect("a front");
         Self {
+            access,
             address: front.addresses()[0],
             front: Some(front),
             seen,

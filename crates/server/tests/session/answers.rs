@@ -30,6 +30,33 @@ fn rows_of_files() {
 }
 
 #[test]
+fn differences_of_times_have_days() {
+    let server = Server::new();
+    let mut session = server.session();
+    let sql = "SELECT timestamp '2001-09-29 03:00' - timestamp '2001-07-27 12:00', \
+        timestamp '2001-09-28 11:00' - timestamp '2001-09-29 12:00'";
+    // As PostgreSQL 15 writes them.
+    assert_eq!(
+        server.rows(&mut session, sql),
+        ["63 days 15:00:00|-1 days -01:00:00", "=SELECT 1"]
+    );
+}
+
+#[test]
+fn the_time_now_is_in_the_time_zone_of_the_session() {
+    let server = Server::new();
+    let mut session = server.session();
+    let sql = "SELECT arrow_typeof(now())";
+    assert_eq!(
+        server.rows(&mut session, sql),
+        ["Timestamp(ns, \"UTC\")", "=SELECT 1"]
+    );
+    server.rows(&mut session, "SET TIME ZONE 'America/New_York'");
+    let expected = ["Timestamp(ns, \"America/New_York\")", "=SELECT 1"];
+    assert_eq!(server.rows(&mut session, sql), expected);
+}
+
+#[test]
 fn the_same_without_a_coordinator() {
     let server = Server::with(|_| {});
     let mut session = server.session();

@@ -189,7 +189,7 @@ async fn sides(tables: &Tables<'_>, engine: &Engine, store: Option<&Store>) -> R
     let args = &tables.args.clients;
     let policy = args.policy.unwrap_or_default();
     let at_once = Target::Engine(engine.clone());
-    let subject = match policy.coordinator()? {
+    let subject = match policy.coordinator(&corun_topology::discover())? {
         Some(options) => coordinated(engine, options)?,
         None => at_once.clone(),
     };

@@ -8,9 +8,11 @@ use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use corun_net::metrics::CONTENT_TYPE;
+use corun_net::metrics::http::{Request, response};
 use corun_net::reactor::Listener;
 
-use crate::admin::{HttpRequest, Latencies, Snapshot, prometheus, response};
+use crate::admin::{Latencies, Snapshot, prometheus};
 use crate::core::console::ask::{Answers, Order, Part, Tell};
 use crate::core::console::known_rows;
 use crate::core::console::rows;
@@ -95,14 +97,20 @@ fn scrape(mut stream: TcpStream, shared: &Arc<Shared>, began: Instant) -> io::Re
     // For the question and, once more, for the answer.
     let mut until = Instant::now() + PATIENCE;
     let answer = loop {
-        match HttpRequest::read(&bytes) {
-            HttpRequest::Incomplete if Instant::now() > until => return Err(io::ErrorKind::TimedOut.into()),
-            HttpRequest::Incomplete => match stream.read(&mut buffer)? {
+        match Request::read(&bytes) {
+            Request::Incomplete if Instant::now() > until => return Err(io::ErrorKind::TimedOut.into()),
+            Request::Incomplete => match stream.read(&mut buffer)? {
                 0 => return Ok(()),
                 read => bytes.extend(&buffer[..read]),
             },
-            HttpRequest::Metrics => break response(&prometheus(&snapshot(shared, began)?)),
-            HttpRequest::Refused(answer) => break answer,
+            Request::Get { path, .. } if path == "/metrics" => {
+                break response("200 OK", CONTENT_TYPE, "", &prometheus(&snapshot(shared, began)?));
+            }
+            Request::Get { .. } => {
+                let said = "404 Not Found\nThe metrics are at /metrics.\n";
+                break response("404 Not Found", "text/plain", "", said);
+            }
+            Request::Refused(answer) => break answer,
         }
     };
     until = Instant::now() + PATIENCE;

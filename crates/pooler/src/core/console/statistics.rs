@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::admin::Histogram;
+use corun_net::metrics::Histogram;
 
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

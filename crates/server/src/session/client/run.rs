@@ -6,9 +6,9 @@ use crate::session::error::{self, more};
 use crate::session::parameters;
 use crate::session::plan::Planned;
 use crate::session::portal::{
-    Encoding, Limits, Portal, Ran, Rows, Sink, Source, State, Tag, To, copy_end, copy_frame,
+    Encoding, Gone, Limits, Portal, Ran, Rows, Sink, Source, State, Tag, To, copy_end, copy_frame,
 };
-use crate::session::statement::Kind;
+use crate::session::statement::{Kind, Parsed};
 use crate::session::values::columns_of;
 use corun_datafusion::is_query;
 use corun_wire::error::{Refusal, code};
@@ -36,10 +36,35 @@ impl ClientSession {
         rows_max: Option<u32>,
         sink: &mut impl Sink,
     ) -> Result<Ran, Refusal> {
+        let running = self.running(&portal.prepared.statement.text);
+        self.note_parameters(&portal.parameters);
+        let mut sink = Counted { sink, bytes: 0 };
+        let ran = self.run_and_flush(portal, formats, rows_max, &mut sink).await;
+        self.work.bytes = sink.bytes;
+        running.end(&self.work, ran.as_ref().err().map(|refusal| refusal.code));
+        ran
+    }
+
+    async fn run_and_flush(
+        &mut self,
+        portal: &mut Portal,
+        formats: &ResultFormats,
+        rows_max: Option<u32>,
+        sink: &mut impl Sink,
+    ) -> Result<Ran, Refusal> {
         let mut out = Vec::new();
         let ran = self.run_into(portal, formats, rows_max, &mut out, sink).await?;
         self.flush(&mut out, sink).await?;
         Ok(ran)
+    }
+
+    /// Keeps the values of parameters for the log, if they are to be in there.
+    fn note_parameters(&mut self, parameters: &[ScalarValue]) {
+        let log = self.engine.statements.log();
+        if log.parameters && log.min_duration.is_some() && !parameters.is_empty() {
+            let values: Vec<String> = parameters.iter().map(ToString::to_string).collect();
+            self.work.parameters = Some(values.join(", "));
+        }
     }
 
     /// Sends what is left of a statement that has ended; a cancel still counts.
@@ -71,6 +96,9 @@ impl ClientSession {
             Err(refusal) => Err(refusal),
         };
         drop(limits);
+        if let State::Rows(rows) = &mut portal.state {
+            rows.account(&mut self.work);
+        }
         if ran.is_err() {
             // What ran ends now, not when the portal is closed.
             portal.state = State::Done(Tag::Plain("ERROR"));
@@ -160,6 +188,7 @@ impl ClientSession {
                 rows.tag(0)
             }
         };
+        rows.account(&mut self.work);
         portal.state = State::Done(rows.tag);
         Ok(Ran::Complete(tag))
     }
@@ -276,9 +305,10 @@ impl ClientSession {
         let plan = bound(plan, parameters)?;
         if let Some(coordinator) = self.engine.coordinator.as_ref().filter(|_| is_query(&plan)) {
             let submitted = coordinator.submit_plan(&self.context, plan).await;
-            return submitted
-                .map(Source::Coordinated)
-                .map_err(|error| error::of_engine(&error, text));
+            let submitted = submitted.map_err(|error| error::of_engine(&error, text))?;
+            self.engine.statements.scheduled(submitted.decision().class);
+            self.shared.submitted(submitted.id());
+            return Ok(Source::Coordinated(submitted));
         }
         let failed = |error| Refusal {
             position: None,
@@ -321,9 +351,10 @@ impl ClientSession {
                     out,
                     sink,
                 )
-                .await?;
+                .await;
+            rows.account(&mut self.work);
             fetched = rows.sent() - before;
-            if ended {
+            if ended? {
                 portal.state = State::Done(Tag::Counted("FETCH"));
             }
         }
@@ -409,25 +440,53 @@ impl ClientSession {
         if statements.is_empty() {
             build::bare(&mut out, backend::EMPTY_QUERY);
         }
-        let formats = ResultFormats::default();
+        let mut sink = Counted { sink, bytes: 0 };
         for statement in statements {
-            let prepared = self.prepare(statement, &[]).await?;
-            if !prepared.parameters.is_empty() && !matches!(prepared.statement.kind, Kind::Prepare { .. }) {
-                self.fail_transaction();
-                return Err(Refusal::new("42P02", "there is no parameter $1")
-                    .hint("A simple query has no parameters."));
-            }
-            if let Some(columns) = &prepared.columns {
-                build::row_description_of(&mut out, columns, &formats);
-            }
-            let mut portal = self.bind(&prepared, std::iter::empty())?;
-            match self.run_into(&mut portal, &formats, None, &mut out, sink).await? {
-                Ran::Complete(tag) => build::command_complete(&mut out, &tag),
-                Ran::Empty | Ran::Suspended => build::bare(&mut out, backend::EMPTY_QUERY),
-            }
-            self.flush(&mut out, sink).await?;
+            let running = self.running(&statement.text);
+            let ran = self.simple_one(statement, &mut out, &mut sink).await;
+            self.work.bytes = std::mem::take(&mut sink.bytes);
+            running.end(&self.work, ran.as_ref().err().map(|refusal| refusal.code));
+            ran?;
         }
-        self.flush(&mut out, sink).await
+        self.flush(&mut out, &mut sink).await
+    }
+
+    async fn simple_one(
+        &mut self,
+        statement: Parsed,
+        out: &mut Vec<u8>,
+        sink: &mut impl Sink,
+    ) -> Result<(), Refusal> {
+        let formats = ResultFormats::default();
+        let prepared = self.prepare_uncounted(statement, &[]).await?;
+        if !prepared.parameters.is_empty() && !matches!(prepared.statement.kind, Kind::Prepare { .. }) {
+            self.fail_transaction();
+            return Err(
+                Refusal::new("42P02", "there is no parameter $1").hint("A simple query has no parameters.")
+            );
+        }
+        if let Some(columns) = &prepared.columns {
+            build::row_description_of(out, columns, &formats);
+        }
+        let mut portal = self.bind_uncounted(&prepared, std::iter::empty())?;
+        match self.run_into(&mut portal, &formats, None, out, sink).await? {
+            Ran::Complete(tag) => build::command_complete(out, &tag),
+            Ran::Empty | Ran::Suspended => build::bare(out, backend::EMPTY_QUERY),
+        }
+        self.flush(out, sink).await
+    }
+}
+
+/// A sink that counts.
+struct Counted<'a, S> {
+    sink: &'a mut S,
+    bytes: u64,
+}
+
+impl<S: Sink> Sink for Counted<'_, S> {
+    async fn chunk(&mut self, bytes: Vec<u8>) -> Result<(), Gone> {
+        self.bytes += bytes.len() as u64;
+        self.sink.chunk(bytes).await
     }
 }
 

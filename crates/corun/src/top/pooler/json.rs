@@ -133,8 +133,8 @@ fn objects(frame: &Frame) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::draw::tests::{busy, keyed, queueing};
     use super::*;
+    use crate::top::draw::tests::{busy, keyed, queueing};
 
     #[test]
     fn every_object_names_its_table_and_the_unknown_is_null() {

@@ -6,13 +6,12 @@ use corun_pooler::admin::SlowdownRow;
 use corun_pooler::watch::Speed;
 
 use super::frame::Frame;
-use super::grid::{Cell, Grid, Heading};
-use super::units::{UNKNOWN, bytes, count, percent, rate, time};
+use crate::top::grid::{Cell, Grid, Heading};
+use crate::top::units::{UNKNOWN, bytes, count, percent, rate, time};
+use crate::top::view::Line;
 
-/// How many tables there are.
-pub const TABLES: usize = 9;
 /// Those that follow these are shown only where they have rows: few proxies have cohorts, ranges, splits or a queue of heavy queries.
-const ALWAYS: usize = 3;
+pub const ALWAYS: usize = 3;
 
 const POOLS: &[Heading] = &[
     ("database", false),
@@ -123,14 +122,9 @@ const CLASSES: &[Heading] = &[
     ("partition", false),
 ];
 
-/// Whether a table is to be seen.
-pub fn is_shown(grids: &[Grid; TABLES], at: usize) -> bool {
-    at < ALWAYS || grids.get(at).is_some_and(|grid| !grid.rows.is_empty())
-}
-
 /// All tables, always in this order.
-pub fn tables(frame: &Frame) -> [Grid; TABLES] {
-    [
+pub fn tables(frame: &Frame) -> Vec<Grid> {
+    vec![
         pools(frame),
         databases(frame),
         cores(frame),
@@ -396,13 +390,13 @@ fn classes(frame: &Frame) -> Grid {
     }
 }
 
-/// The lines about all together: a name, and what there is to say.
-pub fn summary(frame: &Frame) -> [(&'static str, String); 4] {
+/// The lines about all together.
+pub fn summary(frame: &Frame) -> Vec<Line> {
     let totals = frame.sample.totals();
     let speed = frame.rates.total;
     let known = |value: Option<String>| value.unwrap_or_else(|| UNKNOWN.to_owned());
     let each = |value: Option<Duration>| known(value.map(time));
-    [
+    let lines = [
         (
             "rate",
             format!(
@@ -441,5 +435,11 @@ pub fn summary(frame: &Frame) -> [(&'static str, String); 4] {
                 count(totals.servers_busy)
             ),
         ),
-    ]
+    ];
+    let line = |(name, text)| Line {
+        name,
+        text,
+        is_warning: name == "clients" && totals.clients_waiting > 0,
+    };
+    lines.into_iter().map(line).collect()
 }

@@ -2,6 +2,9 @@
 
 use corun_pooler::watch::{Rates, Sample};
 
+use super::tables::{ALWAYS, summary, tables};
+use crate::top::view::View;
+
 /// One moment.
 #[derive(Clone, Debug, Default)]
 pub struct Frame {
@@ -22,6 +25,16 @@ impl Frame {
                 .map(|earlier| Rates::between(earlier, &later))
                 .unwrap_or_default(),
             sample: later,
+        }
+    }
+
+    /// As it is shown.
+    pub fn view(&self) -> View {
+        View {
+            title: self.sample.version.clone(),
+            summary: summary(self),
+            grids: tables(self),
+            always: ALWAYS,
         }
     }
 }
