@@ -19,7 +19,13 @@ pub fn stdout() -> BufWriter<io::Stdout> {
 
 /// How many characters a line of the terminal has that stdout is; `None` where stdout is none.
 pub fn terminal_width() -> Option<usize> {
-    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0))
+    terminal_size().map(|(columns, _)| columns)
+}
+
+/// Columns and rows of the terminal that stdout is; `None` where stdout is none.
+pub fn terminal_size() -> Option<(usize, usize)> {
+    let (width, height) = terminal_size::terminal_size_of(io::stdout())?;
+    Some((usize::from(width.0), usize::from(height.0)))
 }
 
 /// Prints one line to stdout at once.

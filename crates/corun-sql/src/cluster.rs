@@ -54,6 +54,11 @@ pub struct WorkersArgs {
 }
 
 impl WorkersArgs {
+    /// Whether workers are named.
+    pub fn are_there(&self) -> bool {
+        !self.workers.is_empty()
+    }
+
     /// Connects to the workers, if any are named.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 mod cli;
 mod cluster;
 mod copies;
+mod scheduling;
 mod scratch;
 mod serve;
 mod sql;

@@ -9,6 +9,7 @@ use crate::decide::facade::{Explained, Plans, explained, is_query};
 use crate::error::EngineError;
 use crate::index::definitions::{Definitions, Tables};
 use crate::index::statement::{self, NewIndex, Parsed};
+use crate::nearest::{nearest, with_near_table};
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{Schema, SchemaRef};
 use corun_model::units::Bytes;
@@ -201,10 +202,20 @@ impl Engine {
 
     /// What the statements of this session and those that come from it share now.
     pub fn shared_work(&self) -> crate::SharedWorkState {
+        self.sharing(|planner| planner.now())
+    }
+
+    /// Forgets what was kept for later statements, and which statements came before: as if these sessions had run none. What runs goes on.
+    pub fn forget_shared_work(&self) {
+        self.sharing(|planner| planner.forget());
+    }
+
+    /// Asks the planner by which these sessions share their work, if they do.
+    fn sharing<T: Default>(&self, ask: impl FnOnce(&crate::share::SharingPlanner) -> T) -> T {
         let state = self.context().state();
         let planner: &dyn std::any::Any = state.query_planner().as_ref();
         let planner = planner.downcast_ref::<crate::share::SharingPlanner>();
-        planner.map_or_else(Default::default, |planner| planner.now())
+        planner.map_or_else(Default::default, ask)
     }
 
     /// A DataFusion session of its own over the same tables, with the same settings, memory and shared work, for hosts that parse and plan
@@ -451,6 +462,15 @@ pub(crate) async fn start(
     definitions: &Definitions,
     statement: Statement,
 ) -> Result<SendableRecordBatchStream, EngineError> {
+    let started = start_any(context, definitions, statement).await;
+    started.map_err(|error| with_near_table(context, error))
+}
+
+async fn start_any(
+    context: &SessionContext,
+    definitions: &Definitions,
+    statement: Statement,
+) -> Result<SendableRecordBatchStream, EngineError> {
     match statement::run(context, definitions, statement).await? {
         Parsed::Done => Ok(Box::pin(EmptyRecordBatchStream::new(Arc::new(Schema::empty())))),
         Parsed::Other(plan, changing) => {
@@ -593,25 +613,10 @@ fn unknown_setting(config: &SessionConfig, key: &str, error: EngineError) -> Eng
     if known.iter().any(|known| known == key) {
         return EngineError::new(format!("setting {key}: bad value")).with_detail(error.primary);
     }
-    let nearest = known.iter().min_by_key(|known| edit_distance(known, key));
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let unknown = EngineError::new(format!("unknown setting \"{key}\""));
-    match nearest {
+    match nearest(key, &known) {
         Some(nearest) => unknown.with_hint(format!("did you mean \"{nearest}\"?")),
         None => unknown,
     }
-}
-
-/// Levenshtein distance in bytes; enough to suggest a key.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, cb) in b.bytes().enumerate() {
-            let substitute = diagonal + usize::from(ca != cb);
-            diagonal = row[j + 1];
-            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -23,6 +23,7 @@ mod index;
 pub mod join;
 mod join_order;
 mod keep;
+mod nearest;
 mod options;
 mod prefilter;
 mod rewrite;
@@ -48,14 +49,16 @@ pub use decide::decision::{
     Alternative, DecideOptions, DecidedRun, Decision, PipelineReport, Source, TableBuilt, TableEstimate,
     decision_text,
 };
+pub use decide::facade::is_query;
 pub use engine::{
     BatchStream, Engine, EngineOptions, Joins, QueryOutput, memory_limited, set_for_memory_limit,
     split_statements,
 };
 pub use error::EngineError;
 pub use index::{IndexJoinExec, IndexedTable};
+pub use nearest::nearest;
 pub use options::{CorunOptions, InstructionChoice, JoinChoice};
-pub use share::{CorunSharedExec, SharedWorkState};
+pub use share::{CorunSharedExec, SharedWorkState, TakenWork};
 pub use stop::{Stop, execute_apart, stoppable};
 
 use datafusion::execution::SessionStateBuilder;

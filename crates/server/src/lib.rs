@@ -17,8 +17,6 @@ pub mod operate;
 pub mod session;
 pub mod users;
 
-pub use data::nearest;
-
 // The Rust blocks of the README run as doctests of this crate.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use corun_cli::failure::{self, Usage};
 use corun_cli::out;
-use corun_datafusion::{CoordinatorOptions, EngineOptions};
+use corun_datafusion::EngineOptions;
 use corun_distributed::{Cluster, TlsFiles};
 use corun_model::topology::Memory;
 use corun_net::notify::{State, notify};
@@ -20,7 +20,8 @@ use corun_server::data::{DataConfig, DataError};
 use corun_server::front::{Access, AccessError, AccessFiles, Front, FrontConfig, Io};
 use corun_server::operate::{StatementLog, Status, Web, WebConfig, WebError};
 use corun_server::session::{Engine, EngineConfig, MakeEngine, Rights, ServerError};
-use settings::{Scheduling, Settings};
+use crate::scheduling::Scheduling;
+use settings::Settings;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::level_filters::LevelFilter;
 
@@ -311,16 +312,10 @@ fn engine_config(
         };
         given.push((key.trim().to_owned(), value.trim().to_owned()));
     }
-    let coordinator = match (settings.policy, &cluster) {
-        (Some(Scheduling::Off), _) | (_, Some(_)) => None,
-        (policy, None) => {
-            let policy = match policy {
-                Some(Scheduling::By(policy)) => policy,
-                _ => Default::default(),
-            };
-            let options = CoordinatorOptions::for_machine(&machine, None)?;
-            Some(CoordinatorOptions { policy, ..options })
-        }
+    // Where workers run the queries, nothing is scheduled here.
+    let coordinator = match &cluster {
+        Some(_) => None,
+        None => settings.policy.unwrap_or_default().coordinator(&machine)?,
     };
     Ok(EngineConfig {
         data,

@@ -4,32 +4,15 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::scheduling::Scheduling;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use corun_cli::arguments::{byte_size, positive, positive_number};
 use corun_cli::failure::Usage;
-use corun_model::cache::coschedule::PolicyName;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 /// Longest file of settings.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-
-/// How queries are scheduled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheduling {
-    /// By this policy.
-    By(PolicyName),
-    /// Each runs at once.
-    Off,
-}
-
-fn scheduling(text: &str) -> Result<Scheduling, String> {
-    if text == "off" {
-        return Ok(Scheduling::Off);
-    }
-    let wrong = |_| format!("is none of {}, off", PolicyName::NAMES.join(", "));
-    text.parse().map(Scheduling::By).map_err(wrong)
-}
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = positive_number(text)?;
@@ -116,7 +99,7 @@ settings! {
     partitions: usize, "partitions";
 
     /// Which of the waiting queries is started next: fifo, sls, mls, learned, auto, or off for all at once [default: auto].
-    #[arg(long, value_name = "POLICY", value_parser = scheduling)]
+    #[arg(long, value_name = "POLICY", value_parser = Scheduling::parse)]
     #[serde(deserialize_with = "policy", default)]
     policy: Scheduling, "policy";
 
@@ -220,7 +203,7 @@ fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> 
 }
 
 fn policy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Scheduling>, D::Error> {
-    value(from, scheduling)
+    value(from, Scheduling::parse)
 }
 
 fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
@@ -322,7 +305,7 @@ fn with_line(text: &str, error: &toml::de::Error) -> String {
 
 /// The key that was probably meant.
 fn nearest(given: &str) -> String {
-    match corun_server::nearest(given, Settings::KEYS) {
+    match corun_datafusion::nearest(given, Settings::KEYS) {
         Some(key) => format!("did you mean \"{key}\"?"),
         None => "`corun-sql serve --help` lists every option; keys are named so, with _ for -".to_owned(),
     }

@@ -4,39 +4,35 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use arrow::datatypes::Schema;
 use corun_datafusion::Engine;
 use futures::StreamExt;
 
-use super::format::{Format, ResultWriter};
-use super::statements::split;
-use corun_cli::out;
+use super::commands;
+use super::display::{Display, PagerLeft, Target};
+use super::format::{Format, ResultWriter, Style, Written};
+use super::statements::{Piece, split};
 
-/// What the backslash commands are, for `\?`.
-const COMMANDS: &str = "\
-\\d            list tables
-\\d NAME       columns of a table
-\\timing       switch the time after each result on or off
-\\?            this list
-\\q            leave (also Ctrl-D)
-
-Statements end with `;` and may span lines. Ctrl-C cancels the running statement.
-EXPLAIN shows a plan, EXPLAIN ANALYZE runs it and shows its metrics, SET corun.join = 'off' turns corun's joins off.";
-
-/// Whether the user wants to go on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What comes after a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// More input is welcome.
     Continue,
     /// `\q`.
     Leave,
+    /// `\e`: this is to be edited.
+    Edit(String),
 }
 
 /// An engine, and how its results are shown.
 pub struct Session {
-    engine: Engine,
-    format: Format,
-    timing: bool,
+    pub(super) engine: Engine,
+    pub(super) display: Display,
+    /// The last statement that was run, for `\g` and `\watch`.
+    pub(super) last: String,
+    /// How many files are being read, one from within the other.
+    pub(super) files: usize,
+    /// Whether somebody types.
+    pub(super) interactive: bool,
 }
 
 impl Session {
@@ -44,8 +40,18 @@ impl Session {
     pub fn new(engine: Engine, format: Format) -> Session {
         Session {
             engine,
-            format,
-            timing: true,
+            display: Display::new(format),
+            last: String::new(),
+            files: 0,
+            interactive: false,
+        }
+    }
+
+    /// The same, for somebody who types.
+    pub fn interactive(self) -> Session {
+        Session {
+            interactive: true,
+            ..self
         }
     }
 
@@ -54,69 +60,77 @@ impl Session {
         &self.engine
     }
 
-    /// Runs a script: statements, and lines that begin with a backslash between them. A last statement needs no `;`.
+    /// Runs a script: statements and backslash commands. A last statement needs no `;`.
     ///
     /// # Errors
     /// The first statement that fails; those before it have run.
     pub async fn run_text(&mut self, text: &str) -> Result<Next> {
-        let mut pending = String::new();
-        for line in text.split_inclusive('\n') {
-            if line.starts_with('\\') && split(&pending).rest.is_empty() {
-                if self.run_statements(&std::mem::take(&mut pending)).await? == Next::Leave
-                    || self.run_command(line.trim()).await? == Next::Leave
-                {
-                    return Ok(Next::Leave);
-                }
-                continue;
-            }
-            pending.push_str(line);
-        }
-        self.run_statements(&pending).await
-    }
-
-    async fn run_statements(&mut self, text: &str) -> Result<Next> {
         let parts = split(text);
-        for statement in parts
-            .statements
-            .into_iter()
-            .chain((!parts.rest.is_empty()).then_some(parts.rest))
-        {
-            self.run_statement(statement).await?;
+        let rest = (!parts.rest.is_empty()).then_some(Piece::Statement(parts.rest));
+        for piece in parts.pieces.into_iter().chain(rest) {
+            match piece {
+                Piece::Statement(statement) => {
+                    statement.clone_into(&mut self.last);
+                    self.run_statement(statement).await?;
+                }
+                Piece::Command { command, statement } => {
+                    let next = commands::run(self, command, statement).await?;
+                    if next != Next::Continue {
+                        return Ok(next);
+                    }
+                }
+            }
         }
         Ok(Next::Continue)
     }
 
-    /// Runs one statement and writes its rows as they come.
-    async fn run_statement(&self, sql: &str) -> Result<()> {
+    /// Runs one statement and writes its rows as they come, and how many they were.
+    ///
+    /// # Errors
+    /// Whatever the engine reports; a closed pipe.
+    pub async fn run_statement(&self, sql: &str) -> Result<()> {
+        self.run_shown(sql, &self.display).await
+    }
+
+    /// [`Session::run_statement`] for what a command asks for: nobody wants to know how long that took.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn show(&self, sql: &str) -> Result<()> {
+        let display = Display {
+            timing: false,
+            ..self.display.clone()
+        };
+        self.run_shown(sql, &display).await
+    }
+
+    /// [`Session::run_statement`] with its result shown in another way.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn run_shown(&self, sql: &str, display: &Display) -> Result<()> {
         let start = Instant::now();
-        let mut out = out::stdout();
-        let written = self.write_result(sql, &mut out).await;
-        // What arrived before an error or a closed pipe is still shown; the first error counts.
-        let (columns, rows) = match written {
-            Ok(counts) => counts,
+        let mut target = display.target();
+        let written = match self.write_result(sql, display.style(), &mut target).await {
+            Ok(written) => written,
+            Err(error) if PagerLeft::is(&error) => return Ok(target.finish()?),
+            // What arrived before an error or a closed pipe is still shown; the first error counts.
             Err(error) => {
-                let _ = out.flush();
+                let _ = target.finish();
                 return Err(error);
             }
         };
-        if self.format == Format::Table {
-            let elapsed = match self.timing {
-                true => format!(", {}", time_text(start.elapsed())),
-                false => String::new(),
-            };
-            match columns {
-                0 => writeln!(out, "(done{elapsed})")?,
-                _ => writeln!(out, "({rows} row{}{elapsed})", if rows == 1 { "" } else { "s" })?,
-            }
+        if display.format == Format::Table {
+            let elapsed = display.timing.then(|| start.elapsed());
+            writeln!(target, "({})", summary(written, elapsed))?;
         }
-        Ok(out.flush()?)
+        Ok(target.finish()?)
     }
 
-    /// Streams a result to `out`; returns the numbers of its columns and rows.
-    async fn write_result(&self, sql: &str, out: &mut impl Write) -> Result<(usize, u64)> {
+    /// Streams a result to `out`.
+    async fn write_result(&self, sql: &str, style: Style, out: &mut impl Write) -> Result<Written> {
         let (schema, mut stream) = self.engine.stream(sql).await?;
-        let columns = schema.fields().len();
-        let mut writer = ResultWriter::new(out, self.format, schema)?;
+        let mut writer = ResultWriter::new(out, style, schema)?;
         while let Some(batch) = stream.next().await {
             match batch {
                 Ok(batch) => writer.write(&batch)?,
@@ -126,88 +140,50 @@ impl Session {
                 }
             }
         }
-        Ok((columns, writer.finish()?))
+        writer.finish()
     }
 
-    /// Runs a backslash command.
-    async fn run_command(&mut self, line: &str) -> Result<Next> {
-        let mut words = line.split_whitespace();
-        let command = words.next().unwrap_or_default();
-        let argument = words.next().map(|word| word.trim_end_matches(';'));
-        match (command.trim_end_matches(';'), argument) {
-            ("\\q" | "\\quit", _) => return Ok(Next::Leave),
-            ("\\?" | "\\h" | "\\help", _) => out::line(COMMANDS)?,
-            ("\\d" | "\\dt", None) => self.list_tables().await?,
-            ("\\d", Some(name)) => self.list_columns(name).await?,
-            ("\\timing", argument) => {
-                self.timing = match argument {
-                    Some("on") => true,
-                    Some("off") => false,
-                    Some(other) => bail!("\\timing takes on or off, not \"{other}\""),
-                    None => !self.timing,
-                };
-                out::line(if self.timing {
-                    "timing is on"
-                } else {
-                    "timing is off"
-                })?;
-            }
-            (other, _) => bail!("unknown command {other}\nhint: \\? lists the commands"),
-        }
-        Ok(Next::Continue)
+    /// Rows of a query, as texts.
+    ///
+    /// # Errors
+    /// Whatever the engine reports.
+    pub async fn texts(&self, sql: &str) -> Result<Vec<Vec<String>>> {
+        let output = self.engine.query(sql).await?;
+        Ok(corun_workloads::answers::rows(&output.batches))
     }
 
-    async fn list_tables(&self) -> Result<()> {
-        let mut rows = Vec::new();
-        for table in self.engine.tables() {
-            let columns = self
-                .engine
-                .table_schema(&table)
-                .await
-                .map_or(0, |schema| schema.fields().len());
-            rows.push(vec![table, columns.to_string()]);
+    /// The display with a file, made anew, as the place of results.
+    ///
+    /// # Errors
+    /// A file that cannot be made.
+    pub(super) fn with_file(&self, path: &str) -> Result<Display> {
+        match Target::create(path.as_ref()) {
+            Ok(file) => Ok(Display {
+                file: Some(file),
+                ..self.display.clone()
+            }),
+            Err(error) => bail!("cannot write {path}\ndetail: {error}"),
         }
-        let mut out = out::stdout();
-        out::table(&mut out, &["table", "columns"], 1, &rows)?;
-        Ok(out.flush()?)
-    }
-
-    async fn list_columns(&self, name: &str) -> Result<()> {
-        let name = match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
-            Some(quoted) => quoted.to_owned(),
-            None => name.to_lowercase(),
-        };
-        if !self.engine.tables().contains(&name) {
-            bail!("there is no table \"{name}\"\nhint: \\d lists the tables");
-        }
-        let schema = self.engine.table_schema(&name).await?;
-        let mut out = out::stdout();
-        out::table(
-            &mut out,
-            &["column", "type", "nullable"],
-            0,
-            &column_rows(&schema),
-        )?;
-        Ok(out.flush()?)
     }
 }
 
-fn column_rows(schema: &Schema) -> Vec<Vec<String>> {
-    let yes_no = |yes: bool| if yes { "yes" } else { "no" };
-    schema
-        .fields()
-        .iter()
-        .map(|field| {
-            vec![
-                field.name().clone(),
-                field.data_type().to_string(),
-                yes_no(field.is_nullable()).to_owned(),
-            ]
-        })
-        .collect()
-}
-
-/// A time as people read it.
-fn time_text(elapsed: Duration) -> String {
-    corun_cli::number::milliseconds(elapsed.as_secs_f64() * 1000.0)
+/// `3 rows, 12 ms`, and what of the rows was not shown.
+fn summary(written: Written, elapsed: Option<Duration>) -> String {
+    let mut text = match written.columns {
+        0 => "done".to_owned(),
+        _ => format!("{} row{}", written.rows, if written.rows == 1 { "" } else { "s" }),
+    };
+    if let Some(elapsed) = elapsed {
+        let time = corun_cli::number::milliseconds(elapsed.as_secs_f64() * 1000.0);
+        text.push_str(&format!(", {time}"));
+    }
+    match written.cut_to {
+        Some(shown) if shown < written.columns => {
+            let of = written.columns;
+            text.push_str(&format!(", {shown} of {of} columns; \\x auto shows all"));
+        }
+        Some(_) => text.push_str(", cells cut; \\x auto shows them whole"),
+        None => {}
+    }
+    text
 }

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   read (rustyline) --complete--> run --done or cancelled--> read
-//!        | Ctrl-C: drop the line       | Ctrl-C: drop the result stream, which cancels the query
-//!        | Ctrl-D, \q: leave           | error: print it, go on
+//!    ^   | Ctrl-C: drop the text       | Ctrl-C: drop the result stream, which cancels the query
+//!    |   | Ctrl-D, \q: leave           | error: print it, go on
+//!    +---+ not complete: one line more
 //! ```
 
 use std::path::PathBuf;
@@ -15,12 +16,13 @@ use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
-use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::validate::Validator;
 use rustyline::{Config, Context, Editor, Helper};
 use tokio::runtime::Runtime;
 
+use super::commands;
 use super::session::{Next, Session};
-use super::statements::split;
+use super::statements::{Piece, split};
 use corun_cli::failure::{Report, is_broken_pipe};
 use corun_cli::out;
 use corun_exec::allocator::GivingBack;
@@ -36,12 +38,10 @@ const IDLE: Duration = Duration::from_secs(10);
 /// # Errors
 /// A terminal that cannot be used, or a closed stdout; failing statements are printed instead.
 pub fn run(runtime: &Runtime, mut session: Session) -> Result<()> {
-    let config = Config::builder()
-        .max_history_size(HISTORY_LINES)?
-        .auto_add_history(true)
-        .build();
+    let config = Config::builder().max_history_size(HISTORY_LINES)?.build();
     let mut editor: Editor<Words, FileHistory> =
         Editor::with_config(config).context("cannot use this terminal")?;
+    let functions = runtime.block_on(functions(&session));
     editor.set_helper(Some(Words { words: Vec::new() }));
     let history = history_file();
     if let Some(file) = &history {
@@ -50,28 +50,69 @@ pub fn run(runtime: &Runtime, mut session: Session) -> Result<()> {
     }
     greet(&session)?;
     let giving_back = GivingBack::after(IDLE).context("cannot start a thread")?;
+    let mut text = String::new();
+    let mut edited = String::new();
     loop {
         if let Some(words) = editor.helper_mut() {
-            words.words = runtime.block_on(known_words(&session));
+            words.words = runtime.block_on(known_words(&session, &functions));
         }
-        let text = match editor.readline("corun> ") {
-            Ok(text) => text,
-            Err(ReadlineError::Interrupted) => continue,
+        let prompt = if text.is_empty() { "corun> " } else { "corun-> " };
+        let initial = std::mem::take(&mut edited);
+        match editor.readline_with_initial(prompt, (&initial, "")) {
+            Ok(line) => text.push_str(&line),
+            Err(ReadlineError::Interrupted) => {
+                text.clear();
+                continue;
+            }
             Err(ReadlineError::Eof) => break,
             Err(error) => return Err(error).context("cannot read from the terminal"),
+        }
+        if !text.contains('\n')
+            && let Some(hint) = commands::of_other_shell(&text)
+        {
+            let typed = std::mem::take(&mut text);
+            out::error(&Report::parse(&format!(
+                "there is no {} here\nhint: {hint}",
+                typed.trim()
+            )));
+            continue;
+        }
+        let word = text.trim().trim_end_matches(';');
+        if matches!(word, "exit" | "quit") {
+            break;
+        }
+        if word == "help" {
+            text = "\\?".to_owned();
+        }
+        if !split(&text).rest.is_empty() {
+            text.push('\n');
+            continue;
+        }
+        let whole = match split(&text).pieces.as_slice() {
+            // A command within a statement, which goes on after it.
+            [Piece::Command { command, statement }]
+                if !statement.is_empty() && !commands::takes_statement(command) =>
+            {
+                let command = (*command).to_owned();
+                text = format!("{statement}\n");
+                command
+            }
+            _ => std::mem::take(&mut text),
         };
+        if whole.trim().is_empty() {
+            continue;
+        }
+        let _ = editor.add_history_entry(whole.trim_end());
         if let Some(file) = &history {
             let _ = editor.append_history(file);
         }
-        if matches!(text.trim().trim_end_matches(';'), "exit" | "quit") {
-            break;
-        }
         giving_back.begin();
-        let ran = runtime.block_on(run_or_cancel(&mut session, &text));
+        let ran = runtime.block_on(run_or_cancel(&mut session, &whole));
         giving_back.end();
         match ran {
             Ok(Next::Continue) => {}
             Ok(Next::Leave) => break,
+            Ok(Next::Edit(text)) => edited = text,
             Err(error) if is_broken_pipe(&error) => return Err(error),
             Err(error) => out::error(&Report::of(&error)),
         }
@@ -81,6 +122,7 @@ pub fn run(runtime: &Runtime, mut session: Session) -> Result<()> {
 
 /// Runs the text; Ctrl-C drops it where it stands.
 async fn run_or_cancel(session: &mut Session, text: &str) -> Result<Next> {
+    session.files = 0;
     tokio::select! {
         result = session.run_text(text) => result,
         _ = tokio::signal::ctrl_c() => {
@@ -113,9 +155,18 @@ fn history_file() -> Option<PathBuf> {
     Some(folder.join("sql_history"))
 }
 
-/// Tables and columns the Tab key completes, sorted.
-async fn known_words(session: &Session) -> Vec<String> {
+/// Functions by name; they stay the same.
+async fn functions(session: &Session) -> Vec<String> {
+    let sql = "select distinct routine_name from information_schema.routines";
+    let rows = session.texts(sql).await.unwrap_or_default();
+    rows.into_iter().flatten().collect()
+}
+
+/// Tables, columns, functions and commands that the Tab key completes, sorted.
+async fn known_words(session: &Session, functions: &[String]) -> Vec<String> {
     let mut words: Vec<String> = KEYWORDS.iter().map(|word| (*word).to_owned()).collect();
+    words.extend(commands::names().map(str::to_owned));
+    words.extend(functions.iter().cloned());
     for table in session.engine().tables() {
         if let Ok(schema) = session.engine().table_schema(&table).await {
             words.extend(schema.fields().iter().map(|field| field.name().clone()));
@@ -147,22 +198,12 @@ const KEYWORDS: &[&str] = &[
     "where",
 ];
 
-/// Completes words, and says whether Enter runs the text or starts a new line.
+/// Completes words.
 struct Words {
     words: Vec<String>,
 }
 
-impl Validator for Words {
-    fn validate(&self, context: &mut ValidationContext) -> rustyline::Result<ValidationResult> {
-        let text = context.input();
-        let command = text.trim_start().starts_with('\\');
-        let word = matches!(text.trim(), "exit" | "quit");
-        Ok(match command || word || split(text).rest.is_empty() {
-            true => ValidationResult::Valid(None),
-            false => ValidationResult::Incomplete,
-        })
-    }
-}
+impl Validator for Words {}
 
 impl Completer for Words {
     type Candidate = String;
@@ -175,7 +216,11 @@ impl Completer for Words {
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let start = line[..position]
             .rfind(|c: char| !(c.is_alphanumeric() || c == '_'))
-            .map_or(0, |at| at + line[at..].chars().next().map_or(1, char::len_utf8));
+            .map_or(0, |at| match line[at..].chars().next() {
+                // The first character of a command.
+                Some('\\') | None => at,
+                Some(before) => at + before.len_utf8(),
+            });
         let typed = &line[start..position];
         if typed.is_empty() {
             return Ok((start, Vec::new()));

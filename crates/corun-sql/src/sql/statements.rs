@@ -1,46 +1,98 @@
-//! Cutting SQL text into statements at semicolons, with quotes, comments and dollar quotes respected.
+//! Cutting SQL text into statements at semicolons and backslash commands, with quotes, comments and dollar quotes respected.
 //!
-//! Not a parser: it only knows where a semicolon is not the end. The engine's own parser sees each statement as the
+//! Not a parser: it only knows where a statement ends and where not. The engine's own parser sees each statement as the
 //! user wrote it, so positions in its messages are right.
 
-/// A text cut into statements.
+/// A text cut into pieces.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Split<'a> {
-    /// Finished statements, without their semicolon, trimmed; empty ones are left out.
-    pub statements: Vec<&'a str>,
-    /// What follows the last semicolon, trimmed; empty when it is only blanks and comments.
+    /// Finished statements and commands, in order.
+    pub pieces: Vec<Piece<'a>>,
+    /// What follows the last piece, trimmed; empty when it is only blanks and comments.
     pub rest: &'a str,
+}
+
+/// A statement or a command, trimmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// A statement without its semicolon; empty ones are left out.
+    Statement(&'a str),
+    /// A backslash command: from its backslash to the end of the line.
+    Command {
+        /// With its arguments.
+        command: &'a str,
+        /// The statement that it ends, as `\g` does; may be empty.
+        statement: &'a str,
+    },
 }
 
 /// Cuts `text`; an open quote or comment swallows everything after it into `rest`.
 pub fn split(text: &str) -> Split<'_> {
-    let mut statements = Vec::new();
+    let mut pieces = Vec::new();
     let mut start = 0;
     let mut position = 0;
     let mut blank = true;
     while position < text.len() {
         let (kind, length) = token(&text[position..]);
+        let statement = if blank { "" } else { text[start..position].trim() };
+        let piece = match kind {
+            Token::End => Some(Piece::Statement(statement)).filter(|_| !blank),
+            Token::Command => Some(Piece::Command {
+                command: text[position..position + length].trim(),
+                statement,
+            }),
+            Token::Blank | Token::Other => None,
+        };
+        pieces.extend(piece);
+        position += length;
         match kind {
-            Token::End => {
-                if !blank {
-                    statements.push(text[start..position].trim());
-                }
-                start = position + length;
+            Token::End | Token::Command => {
+                start = position;
                 blank = true;
             }
             Token::Blank => {}
             Token::Other => blank = false,
         }
-        position += length;
     }
     let rest = if blank { "" } else { text[start..].trim() };
-    Split { statements, rest }
+    Split { pieces, rest }
+}
+
+/// Whether a query may give other rows each time it runs: it has a `LIMIT` (or `FETCH FIRST`) without an `ORDER BY` beside it.
+pub fn has_limit_without_order(sql: &str) -> bool {
+    // For each open parenthesis, and for the statement: whether ORDER BY was seen in it, and LIMIT.
+    let mut open = vec![(false, false)];
+    let mut position = 0;
+    let mut found = false;
+    while position < sql.len() {
+        let (kind, length) = token(&sql[position..]);
+        let text = &sql[position..position + length];
+        position += length;
+        let last = open.len() - 1;
+        match text {
+            "(" => open.push((false, false)),
+            ")" if last > 0 => {
+                let (ordered, limited) = open[last];
+                found |= limited && !ordered;
+                open.pop();
+            }
+            _ if kind == Token::Other => match text.to_ascii_lowercase().as_str() {
+                "order" => open[last].0 = true,
+                "limit" | "fetch" => open[last].1 = true,
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    found || open.into_iter().any(|(ordered, limited)| limited && !ordered)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token {
     /// A semicolon outside quotes.
     End,
+    /// A backslash outside quotes, and the rest of its line.
+    Command,
     /// White space or a comment.
     Blank,
     /// Anything else, quoted text whole.
@@ -50,10 +102,12 @@ enum Token {
 /// The first token of a text that is not empty, and its length in bytes.
 fn token(text: &str) -> (Token, usize) {
     let first = text.chars().next().map_or(' ', |c| c);
+    let line = |text: &str| text.find('\n').map_or(text.len(), |at| at + 1);
     match first {
         ';' => (Token::End, 1),
+        '\\' => (Token::Command, line(text)),
         '\'' | '"' | '`' => (Token::Other, quoted(text, first)),
-        '-' if text.starts_with("--") => (Token::Blank, text.find('\n').map_or(text.len(), |at| at + 1)),
+        '-' if text.starts_with("--") => (Token::Blank, line(text)),
         '/' if text.starts_with("/*") => (Token::Blank, block_comment(text)),
         '$' => (Token::Other, dollar_quoted(text)),
         c if c.is_whitespace() => (Token::Blank, c.len_utf8()),
@@ -117,14 +171,41 @@ mod tests {
     use super::*;
 
     fn check(text: &str, statements: &[&str], rest: &str) {
+        let pieces = statements.iter().map(|statement| Piece::Statement(statement));
+        let pieces = pieces.collect();
+        assert_eq!(split(text), Split { pieces, rest }, "{text}");
+    }
+
+    #[test]
+    fn commands_end_with_their_line_and_may_end_a_statement() {
+        let command = |command, statement| Piece::Command { command, statement };
+        let cut = split("\\d t;\nselect 1\n  \\g out.txt\nselect '\\x', /* \\y */ 2");
         assert_eq!(
-            split(text),
-            Split {
-                statements: statements.to_vec(),
-                rest
-            },
-            "{text}"
+            cut.pieces,
+            [command("\\d t;", ""), command("\\g out.txt", "select 1")]
         );
+        assert_eq!(cut.rest, "select '\\x', /* \\y */ 2");
+        let cut = split("select 1; \\watch 2");
+        assert_eq!(
+            cut.pieces,
+            [Piece::Statement("select 1"), command("\\watch 2", "")]
+        );
+        assert_eq!(cut.rest, "");
+    }
+
+    #[test]
+    fn a_limit_needs_an_order_beside_it() {
+        for (sql, may) in [
+            ("select * from t limit 3", true),
+            ("select * from t order by a limit 3", false),
+            ("select * from (select * from t order by a) limit 3", true),
+            ("select * from (select * from t limit 3) order by a", true),
+            ("select * from t ORDER BY a FETCH FIRST 3 ROWS ONLY", false),
+            ("select 'limit' as \"limit\" -- limit\nfrom t", false),
+            ("select limits from t", false),
+        ] {
+            assert_eq!(has_limit_without_order(sql), may, "{sql}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use clap::Args;
 use corun_datafusion::Engine;
 use corun_datafusion::store::LoadOptions;
 use corun_model::progress::Progress as _;
-use corun_store::{OnProgress, Options, PUBLIC};
+use corun_store::{OnProgress, Options, PUBLIC, Store};
 
 use super::sources::{Names, named_path};
 use corun_cli::failure::Usage;
@@ -63,9 +63,9 @@ impl StoreArgs {
     ///
     /// # Errors
     /// Primary keys of tables that are not loaded; what the store or the files report; a name that is taken.
-    pub async fn open(&self, engine: &Engine, names: &mut Names) -> Result<()> {
+    pub async fn open(&self, engine: &Engine, names: &mut Names) -> Result<Option<Store>> {
         let Some(folder) = &self.folder else {
-            return Ok(());
+            return Ok(None);
         };
         self.check()?;
         let bars = Arc::new(Bars::new());
@@ -92,7 +92,7 @@ impl StoreArgs {
         for table in store.tables().iter().filter(|table| table.schema() == PUBLIC) {
             names.take(table.name(), &format!("in the store {}", folder.display()))?;
         }
-        Ok(())
+        Ok(Some(store))
     }
 
     /// Whether every primary key is of one table that is loaded.

@@ -2,6 +2,7 @@
 
 #[path = "../../../distributed/tests/authority/mod.rs"]
 mod authority;
+mod clients;
 mod manifests;
 mod operate;
 #[path = "../../../corun/tests/program/mod.rs"]
@@ -9,10 +10,12 @@ mod program;
 mod scratch;
 mod serve;
 mod serve_users;
+mod shell;
 #[path = "../../../store/tests/all/skipped.rs"]
 mod skipped;
 mod sql;
 mod store;
+mod terminal;
 mod workers;
 
 /// The program under test.

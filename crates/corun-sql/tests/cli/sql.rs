@@ -9,6 +9,13 @@ fn sql(arguments: &[&str]) -> Run {
     corun(&[&["sql"], arguments].concat())
 }
 
+fn sql_of(statement: &str) -> Run {
+    sql(&["-c", statement])
+}
+
+/// Statements that DataFusion 55 plans or begins, and then fails with an internal error.
+const INTERNAL: &[&str] = &["select array_resize(array[1], -1)"];
+
 fn in_folder(folder: &Path, arguments: &[&str]) -> Run {
     corun_in(folder, &[&["sql"], arguments].concat(), "")
 }
@@ -77,7 +84,7 @@ fn scripts_come_from_files_and_from_stdin() {
     let run = in_folder(folder.path(), &["-f", "script.sql", "--format", "csv"]);
     assert_eq!(
         (run.code, run.out.as_str()),
-        (0, "a\n1\ntable  columns\n-----  -------\nb\n2\n")
+        (0, "a\n1\nschema,table,columns\nb\n2\n")
     );
     let run = corun_in(
         folder.path(),
@@ -122,6 +129,176 @@ fn bad_sql_is_an_error_with_its_place() {
         "there is no table \"nothing\"",
         "\\d lists",
     );
+}
+
+#[test]
+fn names_that_are_not_there_are_told_with_what_is_near() {
+    let folder = folder();
+    let run = |sql: &str| in_folder(folder.path(), &["good.parquet", "-c", sql]);
+    for (sql, primary, more) in [
+        (
+            "select * from goood",
+            "table \"goood\" does not exist",
+            "did you mean \"good\"?",
+        ),
+        (
+            "select * from sales.good",
+            "table \"sales.good\" does not exist",
+            "did you mean \"good\"?",
+        ),
+        (
+            "select nummber from good",
+            "column \"nummber\" does not exist",
+            "did you mean \"number\"?",
+        ),
+        (
+            "select g.wrd from good g",
+            "column \"g.wrd\" does not exist",
+            "did you mean \"g.word\"?",
+        ),
+        (
+            "select flor(1.5)",
+            "function \"flor\" does not exist",
+            "did you mean \"floor\"?",
+        ),
+        (
+            "select zzzzzz from good",
+            "column \"zzzzzz\" does not exist",
+            "number, word",
+        ),
+        (
+            "\\d goood",
+            "there is no table \"goood\"",
+            "did you mean \"good\"?",
+        ),
+        ("\\timng", "unknown command \\timng", "did you mean \\timing?"),
+        (
+            "\\copy good to 'x'",
+            "there is no \\copy here",
+            "COPY (SELECT ...) TO",
+        ),
+        ("\\x sideways", "\\x takes on, off or auto", ""),
+    ] {
+        check_error(&run(sql), 1, primary, more);
+    }
+}
+
+/// Statements that DataFusion fails with an internal error, for which it asks people to report a bug to it.
+#[test]
+fn nobody_is_asked_to_report_bugs_elsewhere() {
+    for sql in INTERNAL {
+        let run = sql_of(sql);
+        check_error(&run, 1, "", "");
+        for words in [
+            "DataFusion",
+            "bug",
+            "issue tracker",
+            "internal error",
+            "Internal error",
+        ] {
+            assert!(!run.err.contains(words), "{sql}: {run:?}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_has_a_table_a_file() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join("data").join(name);
+    fs::create_dir_all(path("log")).expect("folders");
+    fs::copy(folder.path().join("good.parquet"), path("good.parquet")).expect("copies");
+    fs::write(path("other.csv"), "a,b,c\n1,2,3\n").expect("writes");
+    for part in ["log/part-1.csv", "log/part-2.csv"] {
+        fs::write(path(part), "n\n1\n").expect("writes");
+    }
+    let query = "select (select count(*) from good) as good, (select sum(c) from other) as other, (select sum(n) from log) as log";
+    let run = in_folder(folder.path(), &["data", "--json", "-c", query]);
+    assert_eq!(
+        (run.code, run.out.as_str()),
+        (0, "{\"good\":2,\"other\":3,\"log\":2}\n"),
+        "{run:?}"
+    );
+}
+
+#[test]
+fn commands_list_what_there_is() {
+    let folder = folder();
+    let run = |command: &str| {
+        let run = in_folder(folder.path(), &["good.parquet", "--format", "csv", "-c", command]);
+        assert_eq!((run.code, run.err.as_str()), (0, ""), "{command}: {run:?}");
+        run.out
+    };
+    assert_eq!(run("\\d"), "schema,table,columns\npublic,good,2\n");
+    assert_eq!(run("\\dt go*"), "schema,table,columns\npublic,good,2\n");
+    assert_eq!(run("\\dt x*"), "schema,table,columns\n");
+    assert_eq!(
+        run("\\d Good;"),
+        "column,type,nullable\nnumber,Int64,NO\nword,Utf8View,YES\n"
+    );
+    assert!(run("\\dn").contains(",public\n"));
+    assert!(run("\\l").starts_with("catalog\n"));
+    assert!(run("\\df floo*").contains("floor,"));
+    let help = run("\\?");
+    for command in ["\\watch", "\\pset", "\\x"] {
+        assert!(help.contains(command), "{help}");
+    }
+}
+
+#[test]
+fn results_go_where_commands_say() {
+    let folder = folder();
+    fs::write(
+        folder.path().join("one.sql"),
+        "select 'from a file' as one;\n\\i 'one.sql'\n",
+    )
+    .expect("writes");
+    fs::write(folder.path().join("two.sql"), "select 'from a file' as one;\n").expect("writes");
+    let script = "select 1 as a \\g 'a.txt'\n\\timing off\n\\o b.txt\nselect 2 as b;\n\\o\n\
+                  select 3 as c, 'x' as d \\gx\n\\g\n\\i two.sql\nselect 4 as e; \\watch 0.01 c=2\n\
+                  \\pset columns 20\nselect 'a long long long text' as long;\n\\x auto\n\\g\n";
+    let run = corun_in(folder.path(), &["sql"], script);
+    assert_eq!((run.code, run.err.as_str()), (0, ""), "{run:?}");
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("was written");
+    assert!(
+        read("a.txt").starts_with(" a\n---\n 1\n(1 row, "),
+        "{}",
+        read("a.txt")
+    );
+    assert_eq!(read("b.txt"), " b\n---\n 2\n(1 row)\n");
+    assert_eq!(
+        run.out,
+        "timing is off\n\
+         -[ RECORD 1 ]\nc | 3\nd | x\n(1 row)\n c | d\n---+---\n 3 | x\n(1 row)\n one\n-------------\n from a file\n(1 row)\n \
+         e\n---\n 4\n(1 row)\nrun 1, every 0.01 s\n e\n---\n 4\n(1 row)\nrun 2, every 0.01 s\n e\n---\n 4\n(1 row)\n\
+         pager on, format table, columns 20\n long\n--------------------\n a long long long t\u{2026}\n\
+         (1 row, cells cut; \\x auto shows them whole)\nrows are shown as records where they do not fit\n\
+         -[ RECORD 1 ]-------\nlong | a long long long text\n(1 row)\n"
+    );
+    check_error(
+        &in_folder(folder.path(), &["-f", "one.sql"]),
+        1,
+        "one.sql is not read",
+        "does a file run itself?",
+    );
+}
+
+#[test]
+fn a_folder_of_scripts_runs_by_name() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir(folder.path().join("q")).expect("a folder");
+    for number in [1, 2, 10] {
+        let sql = format!("select {number} as n");
+        fs::write(folder.path().join(format!("q/q{number}.sql")), sql).expect("writes");
+    }
+    fs::write(folder.path().join("q/notes.txt"), "no SQL").expect("writes");
+    let run = in_folder(folder.path(), &["-f", "q", "--json"]);
+    assert_eq!(
+        (run.code, run.out.as_str()),
+        (0, "{\"n\":1}\n{\"n\":2}\n{\"n\":10}\n")
+    );
+    fs::create_dir(folder.path().join("none")).expect("a folder");
+    let run = in_folder(folder.path(), &["-f", "none"]);
+    check_error(&run, 1, "the folder none has no files that end in .sql", "");
 }
 
 #[test]
@@ -272,11 +449,6 @@ fn files_that_cannot_be_read() {
             "the folder nothing has no Parquet or CSV files",
             ".parquet or .csv",
         ),
-        (
-            "mixed",
-            "the folder mixed mixes Parquet and CSV files",
-            "table of its own",
-        ),
     ] {
         check_error(
             &in_folder(folder.path(), &[name, "-c", "select 1"]),
@@ -285,6 +457,18 @@ fn files_that_cannot_be_read() {
             more,
         );
     }
+    check_error(
+        &in_folder(folder.path(), &["--table", "m=mixed", "-c", "select 1"]),
+        1,
+        "the folder mixed mixes Parquet and CSV files",
+        "table of its own",
+    );
+    check_error(
+        &in_folder(folder.path(), &["mixed", "-c", "select 1"]),
+        2,
+        "two tables are named \"good\"",
+        "good.csv",
+    );
 }
 
 #[test]

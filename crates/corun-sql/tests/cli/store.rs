@@ -79,8 +79,9 @@ fn loaded_rows_are_there_later_and_join_with_files() {
     let script = corun_in(folder.path(), &["sql", "--store", "shop"], "\\d\n\\d orders\n");
     assert_eq!(
         script.out,
-        "table   columns\n------  -------\norders        2\ncolumn      type      nullable\n----------  --------  --------\n\
-         o_id        Int64     no\no_customer  Utf8View  no\n",
+        " schema | table  | columns\n--------+--------+---------\n public | orders |       2\n(1 row)\n \
+         column     | type     | nullable\n------------+----------+----------\n o_id       | Int64    | NO\n \
+         o_customer | Utf8View | NO\n(2 rows)\n",
         "{script:?}"
     );
 }

@@ -32,6 +32,7 @@ use crate::decide::decision::Decision;
 use crate::decide::{self, PlanRequest, Planned};
 use crate::index::definitions::Definitions;
 use crate::index::statement;
+use crate::nearest::with_near_table;
 use crate::{Engine, EngineError, QueryOutput, Stop};
 use books::{Books, Started};
 use corun_model::cache::coschedule::{Admission, LlcDomain, Owner, Policy, Query, QueryId, Scheduler};
@@ -172,7 +173,8 @@ impl Coordinator {
             }
             let state = self.shared.context.state();
             let planning = AssertUnwindSafe(state.statement_to_plan(statement.clone())).catch_unwind();
-            let logical = planning.await.map_err(run::panicked)??;
+            let logical = planning.await.map_err(run::panicked)?;
+            let logical = logical.map_err(|error| with_near_table(&self.shared.context, error.into()))?;
             // `SELECT INTO` makes a table.
             if matches!(
                 logical,

@@ -8,7 +8,7 @@ use super::pools;
 use super::submitted::{Outcome, Report};
 use crate::decide::Planned;
 use crate::decide::decision::Decision;
-use crate::{EngineError, Stop};
+use crate::{EngineError, Stop, TakenWork};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use corun_model::cache::coschedule::{QueryId, Start};
@@ -200,6 +200,7 @@ async fn drive_query(seat: &Seat, out: &Out, query: PlannedQuery, way: Way) -> R
             why,
             rows: feed.rows,
             tables: planned.built(),
+            taken: crate::share::taken(&planned.plan)?,
         },
     })
 }
@@ -228,6 +229,7 @@ async fn drive_statement(
             why: None,
             rows: feed.rows,
             tables: Vec::new(),
+            taken: TakenWork::default(),
         },
     })
 }

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use crate::decide::decision::{Decision, TableBuilt};
-use crate::{EngineError, Stop};
+use crate::{EngineError, Stop, TakenWork};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use corun_model::cache::coschedule::{QueryId, Why};
@@ -31,6 +31,8 @@ pub struct Report {
     pub rows: u64,
     /// Its hash tables, what was expected of them beside what they took.
     pub tables: Vec<TableBuilt>,
+    /// What it took from other statements.
+    pub taken: TakenWork,
 }
 
 /// How a query ended; empty until it did, and for ever if it was cut off.

@@ -3,6 +3,7 @@
 use super::text::decision_text;
 use super::{PlanRequest, Planned, plan};
 use crate::decide::decision::{Decision, TableBuilt};
+use crate::nearest::with_near_table;
 use crate::{Engine, EngineError, QueryOutput};
 use corun_model::cache::locality::{Classifier, Footprint, Thresholds};
 use corun_model::cache::plan_choice::ChoiceRule;
@@ -106,7 +107,8 @@ impl Engine {
 
     async fn planned(&self, sql: &str, options: &DecideOptions) -> Result<Planned, EngineError> {
         let context = self.context();
-        let logical = context.state().create_logical_plan(sql).await?;
+        let logical = context.state().create_logical_plan(sql).await;
+        let logical = logical.map_err(|error| with_near_table(context, error.into()))?;
         if !is_query(&logical) {
             return Err(EngineError::new("only queries have a locality")
                 .with_hint("give a SELECT; other statements run at once"));
@@ -188,7 +190,7 @@ async fn planned(
 }
 
 /// Whether a statement is a query, and not one that changes or explains something.
-pub(crate) fn is_query(plan: &LogicalPlan) -> bool {
+pub fn is_query(plan: &LogicalPlan) -> bool {
     !matches!(
         plan,
         LogicalPlan::Ddl(_)

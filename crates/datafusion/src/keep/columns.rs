@@ -97,6 +97,16 @@ impl KeptColumns {
         (state.ledger.len(), state.ledger.bytes())
     }
 
+    /// Forgets all columns, and which were asked for.
+    pub(crate) fn forget(&self) {
+        let mut state = self.state.lock();
+        // The next plan says how much there may be.
+        state.ledger = ColumnLedger::new(0);
+        let gone = std::mem::take(&mut state.columns);
+        drop(state);
+        drop(gone);
+    }
+
     /// Columns that were asked for since the start, and how many of them were there.
     pub(crate) fn asked(&self) -> (u64, u64) {
         let state = self.state.lock();

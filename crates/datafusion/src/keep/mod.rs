@@ -18,4 +18,6 @@ mod file;
 mod source;
 
 pub(crate) use columns::KeptColumns;
+#[cfg(feature = "coordinator")]
+pub(crate) use source::COLUMNS_TAKEN;
 pub(crate) use source::keep_columns;

@@ -31,6 +31,9 @@ use std::sync::Arc;
 /// Of the machine's memory, or of what a control group allows of it, columns may have one over so many.
 const MEMORY_SHARE: u64 = 8;
 
+/// The metric of a scan: columns of row groups that it did not have to read.
+pub(crate) const COLUMNS_TAKEN: &str = "columns_taken";
+
 /// Lets the Parquet scans of a plan take columns that are kept, and keep them, as the session's options say.
 pub(crate) fn keep_columns(
     plan: Arc<dyn ExecutionPlan>,
@@ -183,7 +186,7 @@ impl FileSource for KeptSource {
             batch_size,
             partition,
             keep: self.keep.clone(),
-            taken: MetricBuilder::new(metrics).counter("columns_taken", partition),
+            taken: MetricBuilder::new(metrics).counter(COLUMNS_TAKEN, partition),
             kept: MetricBuilder::new(metrics).counter("columns_kept", partition),
         };
         Ok(Box::new(KeptMorselizer { scan: Arc::new(scan) }))

@@ -28,5 +28,7 @@ mod work;
 
 pub(crate) use planner::{SharingPlanner, stock_planner};
 pub use reader::CorunSharedExec;
+#[cfg(feature = "coordinator")]
+pub(crate) use reader::taken;
 pub(crate) use reader::{parts_under_way, show_parts};
-pub use work::SharedWorkState;
+pub use work::{SharedWorkState, TakenWork};

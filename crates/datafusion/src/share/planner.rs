@@ -104,6 +104,12 @@ impl SharingPlanner {
         }
     }
 
+    /// Forgets what is kept, and what came before.
+    pub(crate) fn forget(&self) {
+        self.work.forget();
+        self.columns.forget();
+    }
+
     fn plan<'a>(
         &'a self,
         plan: &'a LogicalPlan,
@@ -161,8 +167,7 @@ impl SharingPlanner {
         let (place, origin) = self
             .work
             .reader(key, &physical, &schema(&part), options.shared_work_bytes);
-        let label = origin.label().unwrap_or("kept for other statements");
-        let reader = CorunSharedExec::new(place, label.to_owned(), physical);
+        let reader = CorunSharedExec::new(place, origin, "kept for other statements".to_owned(), physical);
         let scan = scan(&part, reader)?;
         let scans = places.into_iter().map(|place| (place, scan.clone())).collect();
         Ok(Some(replaced(plan, scans)?))
@@ -204,9 +209,8 @@ impl SharingPlanner {
         }
         let count = places.len();
         let readers = places.into_iter().enumerate().map(|(index, place)| {
-            let number = || format!("reader {} of {count}", index + 1);
-            let label = origin.label().map_or_else(number, str::to_owned);
-            CorunSharedExec::new(place, label, Arc::clone(&plan))
+            let label = format!("reader {} of {count}", index + 1);
+            CorunSharedExec::new(place, origin, label, Arc::clone(&plan))
         });
         Ok(readers.collect())
     }

@@ -1,6 +1,7 @@
 //! `CorunSharedExec`: one reader of a part that runs once.
 
 use super::part::{Part, Place};
+use super::work::{Origin, TakenWork};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -26,7 +27,9 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct CorunSharedExec {
     place: Arc<Place>,
-    /// Who reads, and what.
+    /// Who makes the rows.
+    origin: Origin,
+    /// Who reads, and what, where this statement makes them.
     label: Arc<str>,
     /// How the part was planned in this statement. Another statement's plan may be what runs.
     plan: Arc<dyn ExecutionPlan>,
@@ -46,7 +49,7 @@ struct Again {
 
 impl CorunSharedExec {
     /// A reader at `place`; `plan` is what the part would be if this statement ran it.
-    pub(super) fn new(place: Place, label: String, plan: Arc<dyn ExecutionPlan>) -> Self {
+    pub(super) fn new(place: Place, origin: Origin, label: String, plan: Arc<dyn ExecutionPlan>) -> Self {
         let part = place.part();
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&part.schema)),
@@ -56,6 +59,7 @@ impl CorunSharedExec {
         );
         CorunSharedExec {
             place: Arc::new(place),
+            origin,
             label: label.into(),
             plan,
             shown: None,
@@ -113,7 +117,8 @@ impl fmt::Debug for CorunSharedExec {
 
 impl DisplayAs for CorunSharedExec {
     fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CorunSharedExec: {}, {}", self.part().name, self.label)
+        let label = self.origin.label().unwrap_or(&self.label);
+        write!(f, "CorunSharedExec: {}, {label}", self.part().name)
     }
 }
 
@@ -201,6 +206,28 @@ pub(crate) fn parts_under_way(plan: &Arc<dyn ExecutionPlan>) -> Result<u64> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(bits)
+}
+
+/// What a plan that has run took from other statements.
+///
+/// # Errors
+/// None of its own.
+#[cfg(feature = "coordinator")]
+pub(crate) fn taken(plan: &Arc<dyn ExecutionPlan>) -> Result<TakenWork> {
+    let mut taken = TakenWork::default();
+    show_parts(Arc::clone(plan))?.apply(|node| {
+        match node.downcast_ref::<CorunSharedExec>().map(|reader| reader.origin) {
+            Some(Origin::UnderWay) => taken.parts_under_way += 1,
+            Some(Origin::Kept) => taken.parts_kept += 1,
+            Some(Origin::Here) | None => {}
+        }
+        let columns = node
+            .metrics()
+            .and_then(|metrics| metrics.sum_by_name(crate::keep::COLUMNS_TAKEN));
+        taken.columns += columns.map_or(0, |columns| columns.as_usize());
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(taken)
 }
 
 /// Shows each part that this statement runs below the first of its readers.

@@ -89,6 +89,17 @@ pub(super) enum Origin {
     Kept,
 }
 
+/// What a statement took from others instead of making it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct TakenWork {
+    /// Parts that another statement was making.
+    pub parts_under_way: usize,
+    /// Parts that another statement had made.
+    pub parts_kept: usize,
+    /// Columns of row groups that others had read.
+    pub columns: usize,
+}
+
 /// What statements share at a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SharedWorkState {
@@ -161,6 +172,17 @@ impl SharedWork {
             results_reused: state.results_reused,
             ..SharedWorkState::default()
         }
+    }
+
+    /// Forgets all results and which parts were wanted. Who reads a part goes on.
+    pub(crate) fn forget(&self) {
+        let mut state = self.state.lock();
+        let all = state.entries.keys().copied().collect();
+        let gone = state.remove_all(all);
+        state.seen = SeenBefore::new(SEEN);
+        state.too_large = SeenBefore::new(SEEN);
+        drop(state);
+        drop(gone);
     }
 
     /// Notes that `part` is wanted; whether it was before, and is not known to be too large to keep.

@@ -1,7 +1,8 @@
 //! [`DataConfig`]: what a server shows; [`TableOptions`]: what `corun.toml` in a folder says of its tables.
 
 use super::buckets::Bucket;
-use super::error::{DataError, nearest};
+use super::error::DataError;
+use corun_datafusion::nearest;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};

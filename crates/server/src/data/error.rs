@@ -1,5 +1,6 @@
 //! [`DataError`]: what a client is told of data that it cannot have.
 
+use corun_datafusion::nearest;
 use datafusion::error::DataFusionError;
 use std::fmt;
 
@@ -84,11 +85,4 @@ impl From<DataError> for DataFusionError {
     fn from(error: DataError) -> Self {
         DataFusionError::External(Box::new(error))
     }
-}
-
-/// The nearest of `known` to `given`, if it is near enough to be meant.
-pub fn nearest<'a>(given: &str, known: &[&'a str]) -> Option<&'a str> {
-    let of = |name: &&str| datafusion::common::utils::datafusion_strsim::levenshtein(given, name);
-    let best = known.iter().min_by_key(|name| of(name))?;
-    (of(best) <= given.len().max(best.len()) / 2).then_some(*best)
 }

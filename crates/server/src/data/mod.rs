@@ -25,7 +25,6 @@ mod table;
 pub use buckets::Bucket;
 pub use config::DataConfig;
 pub use error::DataError;
-pub use error::nearest;
 pub use gate::FileRights;
 
 pub(crate) use folder::is_path;

@@ -2,7 +2,7 @@
 
 mod run;
 
-use self::run::{is_query, returns_rows};
+use self::run::returns_rows;
 use super::cancel::CancelHandle;
 use super::commands::{no_cursor, schema_of};
 use super::engine::Inner;
@@ -15,6 +15,7 @@ use super::statement::{self, Kind, Parsed};
 use super::values::columns_of;
 use crate::catalog::SessionFacts;
 use crate::operate::{Running, SessionName, Work};
+use corun_datafusion::is_query;
 use corun_wire::TransactionStatus;
 use corun_wire::error::{Refusal, code};
 use corun_wire::server::Column;

@@ -1,9 +1,9 @@
 //! What clients are told of DataFusion's errors: a SQLSTATE, PostgreSQL's words where there are some, the place in the text.
 
 use super::statement::byte_of;
-use crate::data::{DataError, nearest};
+use crate::data::DataError;
 use arrow::error::ArrowError;
-use corun_datafusion::EngineError;
+use corun_datafusion::{EngineError, nearest};
 use corun_wire::error::{Refusal, code};
 use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::tokenizer::Location;

@@ -10,7 +10,7 @@ pub(super) use self::known::SERVER_VERSION;
 use self::known::{SETTINGS, Setting, Takes};
 use super::zone::Zone;
 use crate::catalog::SettingFact;
-use crate::data::nearest;
+use corun_datafusion::nearest;
 use corun_wire::error::{Refusal, code};
 use std::collections::BTreeMap;
 use std::time::Duration;

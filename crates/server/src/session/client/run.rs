@@ -11,7 +11,7 @@ use crate::session::portal::{
 use crate::session::share::Turn;
 use crate::session::statement::{Kind, Parsed};
 use crate::session::values::columns_of;
-use corun_datafusion::{Owner, Stop, execute_apart, stoppable};
+use corun_datafusion::{Owner, Stop, execute_apart, is_query, stoppable};
 use corun_wire::error::{Refusal, code};
 use corun_wire::server::ResultFormats;
 use corun_wire::values::{CopyOut, Type};
@@ -540,20 +540,6 @@ fn bound(plan: LogicalPlan, parameters: &[ScalarValue]) -> Result<LogicalPlan, R
     let values = ParamValues::from(parameters.to_vec());
     plan.replace_params_with_values(&values)
         .map_err(|error| error::refusal(&error, ""))
-}
-
-/// Whether the coordinator can run it.
-pub(super) fn is_query(plan: &LogicalPlan) -> bool {
-    !matches!(
-        plan,
-        LogicalPlan::Ddl(_)
-            | LogicalPlan::Dml(_)
-            | LogicalPlan::Copy(_)
-            | LogicalPlan::Statement(_)
-            | LogicalPlan::Explain(_)
-            | LogicalPlan::Analyze(_)
-            | LogicalPlan::DescribeTable(_)
-    )
 }
 
 pub(super) fn returns_rows(plan: &LogicalPlan) -> bool {
