@@ -13,6 +13,7 @@ use clap::Args;
 use corun_cli::failure::Usage;
 use corun_cli::out;
 use corun_datafusion::{CoordinatorOptions, EngineOptions};
+use corun_model::cache::coschedule::PolicyName;
 use corun_server::data::{DataConfig, DataError};
 use corun_server::front::{Access, AccessError, AccessFiles, Front, FrontConfig, Io};
 use corun_server::session::{Engine, EngineConfig, Rights, ServerError};
@@ -199,25 +200,36 @@ fn access(settings: &Settings, front: &FrontConfig) -> Result<Access> {
 }
 
 fn engine_config(settings: &Settings, data: DataConfig, rights: Arc<dyn Rights>) -> Result<EngineConfig> {
-    let usual = EngineOptions::default();
-    let coordinator = match settings.policy.unwrap_or(Scheduling::By(Default::default())) {
-        Scheduling::Off => None,
-        Scheduling::By(policy) => {
+    let stock = settings.stock.unwrap_or_default();
+    let coordinator = match (stock, settings.policy) {
+        (true, Some(Scheduling::By(_))) => bail!(Usage(
+            "stock and policy contradict each other\nhint: DataFusion as it comes starts each query at once; leave one of the two out"
+                .to_owned()
+        )),
+        (true, _) | (false, Some(Scheduling::Off)) => None,
+        (false, policy) => {
             let machine = CoordinatorOptions::for_machine(&corun_topology::discover(), None)?;
+            let policy = match policy {
+                Some(Scheduling::By(policy)) => policy,
+                _ => PolicyName::default(),
+            };
             Some(CoordinatorOptions { policy, ..machine })
         }
     };
+    let config = match stock {
+        true => EngineConfig::stock(data),
+        false => EngineConfig::new(data),
+    };
     Ok(EngineConfig {
-        data,
         engine: EngineOptions {
-            partitions: settings.partitions.unwrap_or(usual.partitions),
+            partitions: settings.partitions.unwrap_or(config.engine.partitions),
             memory_limit_bytes: settings.memory_limit,
-            ..usual
+            ..config.engine
         },
         coordinator,
         statement_timeout: settings.statement_timeout,
         rights,
-        threads: 0,
+        ..config
     })
 }
 

@@ -5,7 +5,7 @@ use super::settings::Settings;
 use super::shared::Shared;
 use crate::catalog::{self, ActivityFact, RoleFact, SessionFacts};
 use crate::data::{Data, DataConfig, DataError, FileRights};
-use corun_datafusion::{Coordinator, CoordinatorOptions, EngineError, EngineOptions};
+use corun_datafusion::{Coordinator, CoordinatorOptions, EngineError, EngineOptions, Joins};
 use corun_wire::error::{Refusal, code};
 use datafusion::prelude::SessionContext;
 use parking_lot::Mutex;
@@ -79,6 +79,14 @@ impl EngineConfig {
             rights: Arc::new(FullRights),
             threads: 0,
         }
+    }
+
+    /// The same on DataFusion as it comes, with its plans and nothing of corun's: the other side of a comparison.
+    pub fn stock(data: DataConfig) -> Self {
+        let mut config = EngineConfig::new(data);
+        config.engine.joins = Joins::Stock;
+        config.engine.share_work = false;
+        config
     }
 }
 

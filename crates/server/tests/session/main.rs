@@ -11,3 +11,4 @@ mod extended;
 mod harness;
 mod limits;
 mod parameters;
+mod stock;

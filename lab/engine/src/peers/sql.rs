@@ -69,6 +69,17 @@ pub struct PeerAnswer {
     pub rows: Vec<Vec<String>>,
 }
 
+/// What streams of statements gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerStreams {
+    /// Time from the common start to the last row of the last stream.
+    pub elapsed: Duration,
+    /// Time of each statement.
+    pub latencies: Vec<Duration>,
+    /// Numbers of statements with their answers, equal answers once.
+    pub answers: Vec<(usize, Vec<Vec<String>>)>,
+}
+
 /// Python interpreters that may have the package, the most specific first.
 fn candidates() -> Vec<PathBuf> {
     let mut candidates = lab_core::peers::places("python3");
@@ -233,26 +244,47 @@ impl SqlPeer {
     /// The system's own.
     pub fn run(&mut self, sql: &str) -> Result<PeerAnswer, BenchError> {
         let reply = self.request(&json!({"op": "run", "sql": sql}))?;
-        let nanoseconds = reply["nanoseconds"]
-            .as_u64()
-            .ok_or_else(|| self.system.failed("a reply without a time"))?;
-        let cells = |row: &Value| -> Vec<String> {
-            row.as_array()
-                .into_iter()
-                .flatten()
-                .map(|cell| cell.as_str().unwrap_or_default().to_string())
-                .collect()
-        };
-        let rows = reply["rows"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(cells)
-            .collect();
         Ok(PeerAnswer {
-            elapsed: Duration::from_nanos(nanoseconds),
-            rows,
+            elapsed: self.elapsed(&reply)?,
+            rows: rows_of(&reply["rows"]),
         })
+    }
+
+    fn elapsed(&self, reply: &Value) -> Result<Duration, BenchError> {
+        let nanoseconds = reply["nanoseconds"].as_u64();
+        let nanoseconds = nanoseconds.ok_or_else(|| self.system.failed("a reply without a time"))?;
+        Ok(Duration::from_nanos(nanoseconds))
+    }
+
+    /// Runs streams of statements, given by their numbers, all streams at once and each on a connection of its own. DuckDB only.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn streams(
+        &mut self,
+        statements: &[&str],
+        streams: &[Vec<usize>],
+    ) -> Result<PeerStreams, BenchError> {
+        let request = json!({"op": "streams", "statements": statements, "streams": streams});
+        let reply = self.request(&request)?;
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let latencies = list(&reply["latencies"]);
+        let answers = list(&reply["answers"]);
+        let answer =
+            |answer: &Value| (answer[0].as_u64().unwrap_or_default() as usize, rows_of(&answer[1]));
+        Ok(PeerStreams {
+            elapsed: self.elapsed(&reply)?,
+            latencies: latencies
+                .iter()
+                .filter_map(|took| took.as_u64().map(Duration::from_nanos))
+                .collect(),
+            answers: answers.iter().map(answer).collect(),
+        })
+    }
+
+    /// The number of its process.
+    pub fn process(&self) -> u32 {
+        self.process.id()
     }
 
     /// A query whose answer is one cell, as a sample for the runner.
@@ -282,6 +314,14 @@ impl SqlPeer {
         let reply = self.request(&json!({"op": "explain", "sql": sql}))?;
         Ok(reply["text"].as_str().unwrap_or_default().to_string())
     }
+}
+
+/// Rows of texts, as the drivers write them.
+fn rows_of(rows: &Value) -> Vec<Vec<String>> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let text = |cell: &Value| cell.as_str().unwrap_or_default().to_owned();
+    let row = |row: &Value| list(row).iter().map(text).collect();
+    list(rows).iter().map(row).collect()
 }
 
 /// Numbers this near each other are equal: an average of decimals is a decimal here and a float there.

@@ -9,6 +9,7 @@ mod arguments;
 mod costs;
 mod engines;
 mod means;
+mod offered;
 mod pass;
 mod planning;
 mod scale_out;
@@ -16,8 +17,10 @@ pub(super) mod streams;
 mod workers;
 
 pub use arguments::WorkloadArgs;
+pub use offered::{Offered, Query};
 pub(super) use arguments::workload_args;
 pub(super) use engines::{Files, scratch_files};
+pub(super) use offered::offer;
 pub(super) use pass::Source;
 
 use corun_datafusion::QueryOutput;
