@@ -117,9 +117,21 @@ fn stock_is_datafusion_as_it_comes() {
     let plan = |arguments: &[&str]| Server::start(folder.path(), arguments).printed(on, &[asked]);
     let (ours, stock) = (plan(&["data"]), plan(&["data", "--stock"]));
     assert!(ours.contains("CorunJoinExec"), "{ours}");
-    assert!(stock.contains("HashJoinExec") && !stock.contains("Corun"), "{stock}");
-    let run = corun_in(folder.path(), &["serve", "data", "--stock", "--policy", "fifo"], "");
-    check_error(&run, 2, "stock and policy contradict each other", "leave one of the two out");
+    assert!(
+        stock.contains("HashJoinExec") && !stock.contains("Corun"),
+        "{stock}"
+    );
+    let run = corun_in(
+        folder.path(),
+        &["serve", "data", "--stock", "--policy", "fifo"],
+        "",
+    );
+    check_error(
+        &run,
+        2,
+        "stock and policy contradict each other",
+        "leave one of the two out",
+    );
 }
 
 #[test]

@@ -31,7 +31,8 @@ fn tables(folder: &Path) {
     }
     let words: Vec<String> = (0..97).map(|key| format!("w{key}")).collect();
     let words: ArrayRef = Arc::new(StringArray::from(words));
-    let batch = RecordBatch::try_from_iter([("d_key", numbers((0..97).collect())), ("d_word", words)]).unwrap();
+    let batch =
+        RecordBatch::try_from_iter([("d_key", numbers((0..97).collect())), ("d_word", words)]).unwrap();
     parquet(&folder.join("dims/part-000.parquet"), &[batch]);
 }
 
@@ -53,7 +54,13 @@ fn plans_without_corun_are_those_of_datafusion() {
     for sql in QUERIES {
         let ours = stock.rows(&mut session, &format!("explain {sql}"));
         let theirs = stock.block_on(async {
-            let plan = plain.sql(sql).await.unwrap().create_physical_plan().await.unwrap();
+            let plan = plain
+                .sql(sql)
+                .await
+                .unwrap()
+                .create_physical_plan()
+                .await
+                .unwrap();
             displayable(plan.as_ref()).indent(false).to_string()
         });
         // The last line is the tag.
@@ -68,6 +75,8 @@ fn an_engine_of_corun_plans_otherwise() {
         config.engine.partitions = PARTITIONS;
     });
     let mut session = ours.session();
-    let plan = ours.rows(&mut session, &format!("explain {}", QUERIES[0])).join("\n");
+    let plan = ours
+        .rows(&mut session, &format!("explain {}", QUERIES[0]))
+        .join("\n");
     assert!(plan.contains("Corun"), "{plan}");
 }

@@ -167,7 +167,8 @@ fn serve_measures_the_sql_server_beside_others() {
         if !postgresql && (side == "postgresql" || case.starts_with("constant")) {
             continue;
         }
-        let is = |row: &&serde_json::Value| row["case"] == case && row["side"] == side && row["metric"] == metric;
+        let is =
+            |row: &&serde_json::Value| row["case"] == case && row["side"] == side && row["metric"] == metric;
         let row = rows.iter().find(is);
         let row = row.unwrap_or_else(|| panic!("{case}: no {metric} of {side}: {run:?}"));
         assert_eq!(

@@ -69,7 +69,11 @@ fn json_rows_have_the_stable_keys() {
 #[test]
 fn json_rows_of_the_served_part_have_the_stable_keys() {
     let folder = tempfile::tempdir().expect("a folder");
-    let run = corun_in(folder.path(), &words("demo --quick --parts served --clients 3 --json"), "");
+    let run = corun_in(
+        folder.path(),
+        &words("demo --quick --parts served --clients 3 --json"),
+        "",
+    );
     assert_eq!(run.code, 0, "{run:?}");
     let (mut metrics, mut engines) = (BTreeSet::new(), BTreeSet::new());
     for line in run.out.lines() {

@@ -270,8 +270,12 @@ impl SqlPeer {
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let latencies = list(&reply["latencies"]);
         let answers = list(&reply["answers"]);
-        let answer =
-            |answer: &Value| (answer[0].as_u64().unwrap_or_default() as usize, rows_of(&answer[1]));
+        let answer = |answer: &Value| {
+            (
+                answer[0].as_u64().unwrap_or_default() as usize,
+                rows_of(&answer[1]),
+            )
+        };
         Ok(PeerStreams {
             elapsed: self.elapsed(&reply)?,
             latencies: latencies

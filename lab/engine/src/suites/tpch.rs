@@ -5,8 +5,8 @@
 
 use super::workload::{Offered, Workload, offer, scratch_files, text_of, workload_args};
 use crate::peers::sql::DUCKDB;
-use corun_workloads::tpch::{QUERIES, Tpch, order_by, recorded};
 use corun_model::progress::Progress;
+use corun_workloads::tpch::{QUERIES, Tpch, order_by, recorded};
 use lab_core::error::BenchError;
 use lab_core::suite::{Suite, all_cores};
 

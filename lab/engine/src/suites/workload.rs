@@ -17,10 +17,10 @@ pub(super) mod streams;
 mod workers;
 
 pub use arguments::WorkloadArgs;
-pub use offered::{Offered, Query};
 pub(super) use arguments::workload_args;
 pub(super) use engines::{Files, scratch_files};
 pub(super) use offered::offer;
+pub use offered::{Offered, Query};
 pub(super) use pass::Source;
 
 use corun_datafusion::QueryOutput;

@@ -61,7 +61,12 @@ pub fn run(
         };
         let beside = beside(target, prepared, queries, streams, &probe)?;
         let wrong = beside.wrong.or_else(|| {
-            checker.wrong(beside.answers.iter().map(|(query, answer)| (*query, &answer.rows)))
+            checker.wrong(
+                beside
+                    .answers
+                    .iter()
+                    .map(|(query, answer)| (*query, &answer.rows)),
+            )
         });
         let measured = Measured {
             p50_us: percentile(&beside.short_us, 50.0),
@@ -111,9 +116,10 @@ fn beside(
     let begin = Instant::now();
     std::thread::scope(|scope| {
         let ends = &ends;
-        let started = clients.into_iter().zip(&orders).map(|(client, order)| {
-            scope.spawn(move || stream(client, queries, order, ends))
-        });
+        let started = clients
+            .into_iter()
+            .zip(&orders)
+            .map(|(client, order)| scope.spawn(move || stream(client, queries, order, ends)));
         let started: Vec<_> = started.collect();
         std::thread::sleep(AHEAD.min(probe.lasts));
         let probed = probe.run(&address);
@@ -124,7 +130,9 @@ fn beside(
                 drop(server);
                 Ok(())
             }
-            None => Client::connect(&address, PATIENCE).and_then(|mut client| client.run(END_OTHERS).map(drop)),
+            None => {
+                Client::connect(&address, PATIENCE).and_then(|mut client| client.run(END_OTHERS).map(drop))
+            }
         };
         let streams: Vec<_> = started.into_iter().map(joined).collect();
         let mut beside = probed?;

@@ -102,7 +102,9 @@ impl<'a> Servers<'a> {
         let before = self.cpu_us(target);
         let turn = pgbench::run(&pg.programs.path("pgbench"), load, address, round + 1, &folder)?;
         std::thread::sleep(REAPED);
-        let cpu_us = before.zip(self.cpu_us(target)).map(|(before, after)| after - before);
+        let cpu_us = before
+            .zip(self.cpu_us(target))
+            .map(|(before, after)| after - before);
         Ok(Measured {
             queries_per_s: Some(turn.tps),
             p50_us: Some(turn.p50_us),

@@ -218,7 +218,11 @@ mod tests {
         );
         let failures = runner.finish().failures;
         assert_eq!(failures.len(), 1, "{failures:?}");
-        let of = |target: &str| rows.iter().find(|row| row.text("target") == target).expect("a row");
+        let of = |target: &str| {
+            rows.iter()
+                .find(|row| row.text("target") == target)
+                .expect("a row")
+        };
         assert_eq!(of("postgresql").text("reason"), "not installed");
         assert_eq!(of("duckdb").label, Label::Unavailable);
         assert_eq!(of("corun").number("streams"), Some(4.0));

@@ -76,7 +76,10 @@ impl<'a> Data<'a> {
     fn address(&self, target: Target, server: &mut Option<SqlServer>) -> Result<Address, BenchError> {
         if target == Target::Postgresql {
             let cluster = self.cluster.as_ref();
-            return Ok(cluster.map_err(|reason| failed("postgres", reason.as_str()))?.address.clone());
+            return Ok(cluster
+                .map_err(|reason| failed("postgres", reason.as_str()))?
+                .address
+                .clone());
         }
         let started = self.fixture.server(target, &self.folder)?;
         Ok(server.insert(started).address.clone())
@@ -84,7 +87,9 @@ impl<'a> Data<'a> {
 
     /// The cells that all must answer alike.
     fn expected(&self) -> Vec<Vec<Option<String>>> {
-        let ids = (0..200).map(|number| number * 1000 + 7).filter(|id| *id <= self.rows);
+        let ids = (0..200)
+            .map(|number| number * 1000 + 7)
+            .filter(|id| *id <= self.rows);
         let row = |id: i64| {
             let amount = id as f64 / 7.0;
             [id.to_string(), amount.to_string(), format!("customer {id:011}")]
@@ -142,7 +147,10 @@ pub fn run(case: Case, binary: bool, data: &Data<'_>, runner: &mut Runner<'_>) {
         let seconds = begin.elapsed().as_secs_f64().max(1e-9);
         let (rows, sum) = (data.rows, data.rows * (data.rows + 1) / 2);
         let short = (fetched.rows != rows as u64 || fetched.sum != sum).then(|| {
-            format!("{} rows whose keys add up to {} instead of {rows} and {sum}", fetched.rows, fetched.sum)
+            format!(
+                "{} rows whose keys add up to {} instead of {rows} and {sum}",
+                fetched.rows, fetched.sum
+            )
         });
         let measured = Measured {
             rows_per_s: Some(fetched.rows as f64 / seconds),
@@ -282,7 +290,9 @@ mod tests {
     fn errors_and_rows_that_are_none_are_told() {
         let mut fetched = Fetched::default();
         let error = message(b'E', b"SERROR\0Mno such table\0\0");
-        let told = walk(&error, false, &mut fetched).expect_err("an error").to_string();
+        let told = walk(&error, false, &mut fetched)
+            .expect_err("an error")
+            .to_string();
         assert!(told.contains("no such table"), "{told}");
         for wrong in [row(b"7a"), message(b'D', b"\0"), vec![b'D', 0, 0, 0, 1]] {
             assert!(walk(&wrong, false, &mut fetched).is_err(), "{wrong:?}");

@@ -65,8 +65,12 @@ pub fn run(case: Case, clients: usize, fixture: &Fixture, runner: &mut Runner<'_
     emit("none", "rss_bytes", &|taken| taken.before);
     emit("idle", "rss_bytes", &|taken| taken.idle);
     emit("used_once", "rss_bytes", &|taken| taken.used);
-    emit("idle", "bytes_per_session", &|taken| (taken.idle - taken.before) / count);
-    emit("used_once", "bytes_per_session", &|taken| (taken.used - taken.before) / count);
+    emit("idle", "bytes_per_session", &|taken| {
+        (taken.idle - taken.before) / count
+    });
+    emit("used_once", "bytes_per_session", &|taken| {
+        (taken.used - taken.before) / count
+    });
     runner.cases_are_finished();
     Ok(())
 }

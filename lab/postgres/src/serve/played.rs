@@ -53,7 +53,10 @@ pub fn play(clients: Vec<Client>, queries: &[Query], streams: &[Vec<usize>]) -> 
     let ended = std::thread::scope(|scope| {
         let started = clients.into_iter().zip(streams).map(|(mut client, stream)| {
             scope.spawn(move || -> Result<Vec<(usize, f64, Answer)>, BenchError> {
-                stream.iter().map(|&query| ask(&mut client, queries, query)).collect()
+                stream
+                    .iter()
+                    .map(|&query| ask(&mut client, queries, query))
+                    .collect()
             })
         });
         let started: Vec<_> = started.collect();

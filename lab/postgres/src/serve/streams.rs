@@ -50,7 +50,8 @@ impl Prepared<'_> {
             let mut side = Side::new(target, missing);
             side.keys.push(scale.clone());
             if let (Target::Postgresql, Ok(cluster)) = (target, &self.cluster) {
-                side.keys.push(("version".to_owned(), Value::from(cluster.version.as_str())));
+                side.keys
+                    .push(("version".to_owned(), Value::from(cluster.version.as_str())));
             }
             side
         };
@@ -167,7 +168,11 @@ fn duckdb(
     };
     let played = Played {
         elapsed: streams.elapsed,
-        latencies_us: streams.latencies.iter().map(|took| took.as_secs_f64() * 1e6).collect(),
+        latencies_us: streams
+            .latencies
+            .iter()
+            .map(|took| took.as_secs_f64() * 1e6)
+            .collect(),
         answers: streams
             .answers
             .into_iter()

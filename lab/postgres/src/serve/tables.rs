@@ -1,7 +1,7 @@
 //! [`fill`]: the Parquet tables of a workload as PostgreSQL's, with the keys and indexes a user would give them, and statistics.
 
-use std::sync::{Arc, Mutex};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
 use corun_datafusion::{Engine, EngineOptions, Joins};
@@ -65,7 +65,9 @@ pub fn fill(
         let schema = runtime.block_on(engine.table_schema(table))?;
         client.run(&create(table, &schema))?;
         let (_, mut rows) = runtime.block_on(engine.stream(&format!("select * from \"{table}\"")))?;
-        copy(address, table, || runtime.block_on(rows.next()).map(|batch| Ok(batch?)))?;
+        copy(address, table, || {
+            runtime.block_on(rows.next()).map(|batch| Ok(batch?))
+        })?;
         progress.advance(1);
     }
     let keys = match workload {
@@ -97,7 +99,11 @@ fn copy(
         drop(receiver);
         let sent = send(sender, &mut next);
         // A loader that failed is the reason why nothing could be sent.
-        loaders.into_iter().map(joined).collect::<Result<(), _>>().and(sent)
+        loaders
+            .into_iter()
+            .map(joined)
+            .collect::<Result<(), _>>()
+            .and(sent)
     })
 }
 

@@ -99,7 +99,9 @@ impl Fixture {
         Ok(Fixture {
             pg: pg.map_err(|error| error.in_one_line()),
             program: siblings::find(PROGRAM).ok_or_else(|| {
-                format!("the program {PROGRAM} is neither beside this one nor on PATH; `make build` builds it")
+                format!(
+                    "the program {PROGRAM} is neither beside this one nor on PATH; `make build` builds it"
+                )
             }),
             scratch: Scratch::named("corun-serve-", None)?,
         })

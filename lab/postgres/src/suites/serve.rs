@@ -63,13 +63,21 @@ impl SuiteArgs for ServeArgs {
 /// Runs the selected cases. Programs that are missing have rows that say so.
 fn run(args: &ServeArgs, runner: &mut Runner<'_>) -> Result<(), BenchError> {
     let all = cases(args.common.quick);
-    let selected = all.iter().copied().filter(|case| args.common.selects(&case.name()));
+    let selected = all
+        .iter()
+        .copied()
+        .filter(|case| args.common.selects(&case.name()));
     let selected: Vec<Case> = selected.collect();
     if selected.is_empty() {
-        return Err(args.common.no_such_case(Suite::Serve, all.iter().map(|case| case.name())));
+        return Err(args
+            .common
+            .no_such_case(Suite::Serve, all.iter().map(|case| case.name())));
     }
     let fixture = Fixture::new()?;
-    for reason in [fixture.program.as_ref().err(), fixture.pg.as_ref().err()].into_iter().flatten() {
+    for reason in [fixture.program.as_ref().err(), fixture.pg.as_ref().err()]
+        .into_iter()
+        .flatten()
+    {
         runner.progress().note(reason);
     }
     for workload in Workload::ALL {
@@ -109,7 +117,10 @@ fn run_workload(
             runner.progress().note(&error.to_string());
             for case in cases {
                 let row = Row::unavailable(SUITE, &case.name(), "queries_per_s", "1/s", &error.to_string());
-                runner.emit(row.with("target", Target::Corun.name()).with_all(&case.parameters()));
+                runner.emit(
+                    row.with("target", Target::Corun.name())
+                        .with_all(&case.parameters()),
+                );
             }
             return Ok(());
         }
@@ -118,7 +129,9 @@ fn run_workload(
     let cluster = match (workload, args.no_peers) {
         (_, true) => Err("left out by --no-peers".to_owned()),
         (Workload::Tpcds, _) => Err(NO_TPCDS.to_owned()),
-        _ => fixture.cluster(workload.name(), scale).map_err(|error| error.in_one_line()),
+        _ => fixture
+            .cluster(workload.name(), scale)
+            .map_err(|error| error.in_one_line()),
     };
     if let Ok(cluster) = &cluster {
         tables::fill(&cluster.address, workload, &offered, runner.progress())?;

@@ -86,7 +86,10 @@ impl Served {
             let mut client = Client::connect(&server.address, PATIENCE)?;
             for query in &offered.queries {
                 if let (_, Some(wrong)) = ask(&mut client, query)? {
-                    return Err(BenchError::Data(format!("{} over the wire: {wrong}", side.name())));
+                    return Err(BenchError::Data(format!(
+                        "{} over the wire: {wrong}",
+                        side.name()
+                    )));
                 }
             }
             servers.push((side, server));
@@ -129,7 +132,12 @@ impl Served {
         })
     }
 
-    fn turn(&self, address: &Address, round: usize, duration: Duration) -> Result<Vec<ClientRun>, BenchError> {
+    fn turn(
+        &self,
+        address: &Address,
+        round: usize,
+        duration: Duration,
+    ) -> Result<Vec<ClientRun>, BenchError> {
         let connections = (0..self.options.clients).map(|_| Client::connect(address, PATIENCE));
         let connections = connections.collect::<Result<Vec<_>, _>>()?;
         let (queries, seed, start) = (&self.offered.queries, self.options.seed, Instant::now());
@@ -146,7 +154,6 @@ impl Served {
             ended.collect()
         })
     }
-
 }
 
 /// One client; it asks at least one query, and finishes the one it is in.
@@ -186,7 +193,10 @@ fn ask(client: &mut Client, query: &Query) -> Result<(f64, Option<String>), Benc
         return Err(failed("server", format!("{}: {words} ({state})", query.name)));
     }
     let wrong = differs(&query.expected, &answer.texts());
-    Ok((milliseconds, wrong.map(|difference| format!("{}: {difference}", query.name))))
+    Ok((
+        milliseconds,
+        wrong.map(|difference| format!("{}: {difference}", query.name)),
+    ))
 }
 
 #[cfg(test)]
@@ -209,7 +219,11 @@ mod tests {
         assert_eq!(result.turns.len(), 4);
         for turn in &result.turns {
             assert_eq!(turn.clients.len(), 2);
-            assert!(turn.clients.iter().all(|run| !run.executions.is_empty() && run.wrong.is_empty()));
+            assert!(
+                turn.clients
+                    .iter()
+                    .all(|run| !run.executions.is_empty() && run.wrong.is_empty())
+            );
         }
         let rows = rows::rows(&result).rows;
         let of = |metric: &str| rows.iter().filter(|row| row.metric == metric).count();
@@ -218,6 +232,11 @@ mod tests {
             query.expected.push(vec!["more".to_owned()]);
         }
         let result = served.play(&Silent).expect("rounds");
-        assert!(result.turns.iter().all(|turn| turn.clients.iter().all(|run| !run.wrong.is_empty())));
+        assert!(
+            result
+                .turns
+                .iter()
+                .all(|turn| turn.clients.iter().all(|run| !run.wrong.is_empty()))
+        );
     }
 }
