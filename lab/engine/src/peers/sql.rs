@@ -267,22 +267,12 @@ impl SqlPeer {
     ) -> Result<PeerStreams, BenchError> {
         let request = json!({"op": "streams", "statements": statements, "streams": streams});
         let reply = self.request(&request)?;
-        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-        let latencies = list(&reply["latencies"]);
-        let answers = list(&reply["answers"]);
-        let answer = |answer: &Value| {
-            (
-                answer[0].as_u64().unwrap_or_default() as usize,
-                rows_of(&answer[1]),
-            )
-        };
+        let latency = |took: &Value| took.as_u64().map(Duration::from_nanos);
+        let answer = |of: &Value| (of[0].as_u64().unwrap_or_default() as usize, rows_of(&of[1]));
         Ok(PeerStreams {
             elapsed: self.elapsed(&reply)?,
-            latencies: latencies
-                .iter()
-                .filter_map(|took| took.as_u64().map(Duration::from_nanos))
-                .collect(),
-            answers: answers.iter().map(answer).collect(),
+            latencies: list(&reply["latencies"]).iter().filter_map(latency).collect(),
+            answers: list(&reply["answers"]).iter().map(answer).collect(),
         })
     }
 
@@ -320,23 +310,30 @@ impl SqlPeer {
     }
 }
 
+/// The values of a list.
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
 /// Rows of texts, as the drivers write them.
 fn rows_of(rows: &Value) -> Vec<Vec<String>> {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let text = |cell: &Value| cell.as_str().unwrap_or_default().to_owned();
     let row = |row: &Value| list(row).iter().map(text).collect();
     list(rows).iter().map(row).collect()
 }
 
-/// Numbers this near each other are equal: an average of decimals is a decimal here and a float there.
+/// Numbers this near each other are equal: a quotient of decimals is a decimal here, maybe of six digits after the point, and a float there.
 const SAME_SHARE: f64 = 1e-4;
+const SAME_DIFFERENCE: f64 = 1e-6;
 
 fn same_cell(ours: &str, theirs: &str) -> bool {
     if ours == theirs || (ours == NULL_TEXT && theirs == "NULL") {
         return true;
     }
     match (ours.parse::<f64>(), theirs.parse::<f64>()) {
-        (Ok(ours), Ok(theirs)) => (ours - theirs).abs() <= SAME_SHARE * ours.abs().max(theirs.abs()),
+        (Ok(ours), Ok(theirs)) => {
+            (ours - theirs).abs() <= SAME_DIFFERENCE.max(SAME_SHARE * ours.abs().max(theirs.abs()))
+        }
         _ => false,
     }
 }
@@ -398,5 +395,6 @@ mod tests {
         assert!(differs(&ours, &rows(&["a|1.5", "b|0"])).is_some());
         assert!(differs(&ours, &rows(&["a|1.5", "a|1.5"])).is_some());
         assert!(differs(&ours, &rows(&["a|1.51", "b|NULL"])).is_some());
+        assert_eq!(differs(&rows(&["0.002934"]), &rows(&["0.0029349"])), None);
     }
 }
