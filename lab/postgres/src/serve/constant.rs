@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use super::PATIENCE;
 use super::case::Case;
 use super::contest::{self, Measured, QUERIES_PER_S, Side};
 use super::streams::REAPED;
 use super::targets::{Fixture, SqlServer, Target};
+use super::{PATIENCE, SUITE};
 use crate::fixture::address::Address;
 use crate::fixture::client::Client;
 use crate::fixture::cluster::Cluster;
@@ -83,8 +83,20 @@ impl<'a> Servers<'a> {
     fn address(&self, target: Target) -> Result<&Address, BenchError> {
         Ok(match target {
             Target::Pooler => self.pooler.address()?,
-            Target::Postgresql => &self.cluster.as_ref().map_err(gone)?.address,
-            _ => &self.corun.as_ref().map_err(gone)?.address,
+            Target::Postgresql => {
+                &self
+                    .cluster
+                    .as_ref()
+                    .map_err(|reason| failed(SUITE, reason))?
+                    .address
+            }
+            _ => {
+                &self
+                    .corun
+                    .as_ref()
+                    .map_err(|reason| failed(SUITE, reason))?
+                    .address
+            }
         })
     }
 
@@ -97,7 +109,7 @@ impl<'a> Servers<'a> {
 
     fn turn(&self, target: Target, load: &Load, round: usize) -> Result<Measured, BenchError> {
         let address = self.address(target)?;
-        let pg = self.fixture.pg.as_ref().map_err(gone)?;
+        let pg = self.fixture.pg.as_ref().map_err(|reason| failed(SUITE, reason))?;
         let folder = pg.folder("pgbench")?;
         let before = self.cpu_us(target);
         let turn = pgbench::run(&pg.programs.path("pgbench"), load, address, round + 1, &folder)?;
@@ -148,8 +160,4 @@ pub fn run(
         Ok((servers.turn(target, &load, round)?, wrong))
     });
     Ok(())
-}
-
-fn gone(reason: &String) -> BenchError {
-    failed(super::SUITE, reason.as_str())
 }

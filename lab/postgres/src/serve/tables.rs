@@ -99,11 +99,7 @@ fn copy(
         drop(receiver);
         let sent = send(sender, &mut next);
         // A loader that failed is the reason why nothing could be sent.
-        loaders
-            .into_iter()
-            .map(joined)
-            .collect::<Result<(), _>>()
-            .and(sent)
+        loaders.into_iter().try_for_each(joined).and(sent)
     })
 }
 
