@@ -27,6 +27,7 @@ use crate::suites::ssb;
 use crate::suites::workload::{Offered, Query};
 use corun_model::cache::coschedule::PolicyName;
 use corun_model::progress::Progress;
+use corun_workloads::ssb::Ssb;
 use lab_core::error::BenchError;
 use lab_core::order;
 use server::SqlServer;
@@ -79,6 +80,7 @@ impl Served {
     /// # Errors
     /// An impossible scale, a server that does not start, a query that fails, a wrong answer.
     pub fn prepare(options: ServedOptions, progress: &dyn Progress) -> Result<Served, BenchError> {
+        Ssb::new(options.scale).map_err(|error| BenchError::BadArgument(error.to_string()))?;
         let offered = ssb::offered(options.scale, progress)?;
         let mut servers = Vec::new();
         for side in SIDES {
