@@ -29,7 +29,7 @@ BENCH_FLAGS ?=
 STEPS_SQLITE ?=
 # A workspace of its own; its SQLite takes a minute to compile.
 STEPS_SQLITE_CARGO = CARGO_TARGET_DIR="$(TARGET)/steps-sqlite" $(CARGO)
-BENCH_SUITES ?= floor join ssb tpch tpcds h2o memory-latency llc oltp instruction-cache proxy key-ranges heavy-queue
+BENCH_SUITES ?= floor join ssb tpch tpcds h2o memory-latency llc oltp instruction-cache proxy key-ranges heavy-queue serve
 
 help: ## list the targets
 	@echo "usage: make TARGET"

@@ -10,12 +10,27 @@ pub fn ticks(process: u32) -> Option<u64> {
     parse(&std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
 }
 
-/// Fields 14 and 15 of `stat`. The second field is the program's name in parentheses and may hold anything.
+/// The same with all processes that it started: those that it has waited for, and those that live.
+pub fn ticks_of_family(process: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let [own, waited_for] = times(&stat)?;
+    let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
+    let children = children.split_whitespace().filter_map(|child| child.parse().ok());
+    Some(own + waited_for + children.filter_map(ticks).sum::<u64>())
+}
+
 fn parse(stat: &str) -> Option<u64> {
+    times(stat).map(|[own, _]| own)
+}
+
+/// Fields 14 to 17 of `stat`: a process's own ticks, and those of children that it has waited for. The second field is the program's name in
+/// parentheses and may hold anything.
+fn times(stat: &str) -> Option<[u64; 2]> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
     let mut next = || fields.next()?.parse::<u64>().ok();
-    Some(next()? + next()?)
+    let own = next()? + next()?;
+    Some([own, next()? + next()?])
 }
 
 /// The share of the CPU time of all cores, 0 to 1, that was used in this time from now on; `None` where the kernel does not tell.
@@ -51,6 +66,7 @@ mod tests {
     fn names_with_spaces_and_parentheses_do_not_move_the_fields() {
         let stat = "42 (a ) b) S 1 2 3 4 5 6 7 8 9 10 111 222 13 14 15";
         assert_eq!(parse(stat), Some(333));
+        assert_eq!(times(stat), Some([333, 27]));
         assert_eq!(parse("42 (cut"), None);
         assert_eq!(parse("42 (cut) S 1 2"), None);
     }
@@ -68,6 +84,16 @@ mod tests {
         }
         let used = used_share(Duration::from_millis(30)).unwrap_or(0.0);
         assert!((0.0..=1.0).contains(&used));
+    }
+
+    #[test]
+    fn children_count_with_their_parent() {
+        let process = std::process::id();
+        let before = ticks_of_family(process).expect("Linux");
+        let mut child = std::process::Command::new("sh");
+        let busy = child.args(["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]);
+        assert!(busy.status().expect("sh runs").success());
+        assert!(ticks_of_family(process) > Some(before));
     }
 
     #[test]

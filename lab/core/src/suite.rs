@@ -45,11 +45,13 @@ pub enum Suite {
     KeyRanges,
     /// Paper 002's experiments on PostgreSQL: who runs beside whom, chosen by the pooler's heavy queue.
     HeavyQueue,
+    /// `corun-sql serve` beside DataFusion as it comes, DuckDB and PostgreSQL.
+    Serve,
 }
 
 impl Suite {
     /// Every suite, in the order of the documentation.
-    pub const ALL: [Suite; 14] = [
+    pub const ALL: [Suite; 15] = [
         Suite::Floor,
         Suite::Join,
         Suite::Aggregate,
@@ -64,6 +66,7 @@ impl Suite {
         Suite::Proxy,
         Suite::KeyRanges,
         Suite::HeavyQueue,
+        Suite::Serve,
     ];
 
     /// The name on the command line.
@@ -83,6 +86,7 @@ impl Suite {
             Suite::Proxy => "proxy",
             Suite::KeyRanges => "key-ranges",
             Suite::HeavyQueue => "heavy-queue",
+            Suite::Serve => "serve",
         }
     }
 
@@ -113,7 +117,8 @@ impl Suite {
             | Suite::Tpcds
             | Suite::H2o
             | Suite::Oltp
-            | Suite::Proxy => None,
+            | Suite::Proxy
+            | Suite::Serve => None,
         }
     }
 
@@ -131,6 +136,7 @@ impl Suite {
             Suite::Oltp | Suite::Proxy => 90,
             Suite::HeavyQueue => 120,
             Suite::KeyRanges => 150,
+            Suite::Serve => 400,
         }
     }
 
@@ -339,7 +345,7 @@ mod tests {
         assert_eq!(
             error.hint().as_deref(),
             Some(
-                "suites: floor, join, aggregate, ssb, tpch, tpcds, h2o, memory-latency, llc, oltp, instruction-cache, proxy, key-ranges, heavy-queue"
+                "suites: floor, join, aggregate, ssb, tpch, tpcds, h2o, memory-latency, llc, oltp, instruction-cache, proxy, key-ranges, heavy-queue, serve"
             )
         );
     }

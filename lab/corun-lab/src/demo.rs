@@ -14,6 +14,7 @@ use lab_core::row::Row;
 use lab_engine::demo::live::{self, Live, LiveOptions};
 use lab_engine::demo::part::Part;
 use lab_engine::demo::rows::rows;
+use lab_engine::demo::served::{self, Served, ServedOptions};
 use lab_engine::demo::{Demo, DemoOptions};
 
 use crate::facts;
@@ -26,13 +27,16 @@ use corun_cli::progress::Bars;
 /// Arguments of `corun-lab demo`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  corun-lab demo                                  about three minutes; writes report.html
+  corun-lab demo                                  about four minutes; writes report.html
+  corun-lab demo --parts served --clients 8       eight clients over PostgreSQL's protocol only, about a minute
   corun-lab demo --parts analytic --policies none stock against corun only, about two minutes
   corun-lab demo --parts live --terminals 20      transactions beside analytic clients only, about a minute
   corun-lab demo --quick                          a few seconds, small data: checks answers, claims nothing about speed
   corun-lab demo --scale 5 --clients 8 --rounds 10
   corun-lab demo --json --report /tmp/demo.html   one JSON object a line on stdout
 
+Part served: clients over PostgreSQL's protocol ask a server with stock DataFusion and one with corun's joins and coordinator, both in
+this process. Every answer is checked.
 Part analytic: all sides run in this process over the same data: stock DataFusion, DataFusion with corun's joins, and the same
 behind a coordinator of each policy, round by round. Every answer is checked against one computed before.
 Part live: terminals run TPC-C's standard mix on corun's store in memory, alone, beside clients that ask stock DataFusion about
@@ -40,23 +44,23 @@ the same tables, and beside the same clients with corun's joins. Every answer is
 such tables, and TPC-C's consistency conditions at the end of each turn.
 A wrong answer ends with exit code 1.")]
 pub struct DemoArgs {
-    /// Which parts: analytic, live.
-    #[arg(long, value_name = "LIST", default_value = "analytic,live")]
+    /// Which parts: served, analytic, live.
+    #[arg(long, value_name = "LIST", default_value = "served,analytic,live")]
     parts: Parts,
 
     /// Scale factor of the Star Schema Benchmark data (1 is 6 million fact rows) [default: 1].
     #[arg(long, value_name = "SCALE", value_parser = positive_number, allow_negative_numbers = true)]
     scale: Option<f64>,
 
-    /// Seconds of each side's turn in a round [default: 6; live: 3].
+    /// Seconds of each side's turn in a round [default: 6; served and live: 3].
     #[arg(long, value_name = "SECONDS", value_parser = positive_number, allow_negative_numbers = true)]
     seconds: Option<f64>,
 
-    /// Rounds; each is one turn of every side [default: 5; live: 3].
+    /// Rounds; each is one turn of every side [default: 5; served and live: 3].
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     rounds: Option<usize>,
 
-    /// Clients that run analytic joins [default: one a core; live: 2].
+    /// Clients that run analytic joins [default: one a core; served: 4; live: 2].
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     clients: Option<usize>,
 
@@ -104,6 +108,7 @@ pub struct DemoArgs {
 /// The parts of the demo, as typed.
 #[derive(Debug, Clone, Copy, Default)]
 struct Parts {
+    served: bool,
     analytic: bool,
     live: bool,
 }
@@ -115,11 +120,12 @@ impl FromStr for Parts {
         let mut parts = Parts::default();
         for name in text.split(',') {
             match name.trim() {
+                "served" => parts.served = true,
                 "analytic" => parts.analytic = true,
                 "live" => parts.live = true,
                 other => {
                     return Err(format!(
-                        "no part is called '{other}'; there are analytic and live"
+                        "no part is called '{other}'; there are served, analytic and live"
                     ));
                 }
             }
@@ -163,6 +169,18 @@ impl DemoArgs {
         }
     }
 
+    fn served_options(&self) -> ServedOptions {
+        let (scale, seconds, rounds) = if self.quick { (0.02, 0.2, 2) } else { (1.0, 3.0, 3) };
+        ServedOptions {
+            scale: self.scale.unwrap_or(scale),
+            seconds: self.seconds.unwrap_or(seconds),
+            rounds: self.rounds.unwrap_or(rounds),
+            clients: self.clients.unwrap_or(4),
+            seed: self.seed,
+            partitions: self.partitions.unwrap_or(lab_core::suite::all_cores()),
+        }
+    }
+
     fn live_options(&self) -> LiveOptions {
         let cores = lab_core::suite::all_cores();
         let (divisor, seconds, warmup_seconds, rounds) = if self.quick {
@@ -193,12 +211,16 @@ pub fn run(args: DemoArgs) -> Result<()> {
     let report = ReportFile::open(args.report.clone())?;
     let bars = Bars::new();
     let mut parts: Vec<Part> = Vec::new();
-    // Options of the second part that make no sense are told before the first has run.
+    // Options of the last part that make no sense are told before the first has run.
     let live = args
         .parts
         .live
         .then(|| Live::new(args.live_options()))
         .transpose()?;
+    if args.parts.served {
+        let served = Served::prepare(args.served_options(), &bars)?;
+        parts.push(served::rows::rows(&served.play(&bars)?));
+    }
     if args.parts.analytic {
         let demo = Demo::prepare(args.options(), &bars)?;
         if !args.json {

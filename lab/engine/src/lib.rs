@@ -6,6 +6,7 @@
 pub mod demo;
 pub mod join;
 pub mod peers;
+pub mod pg_client;
 pub mod query;
 pub mod shared_cache;
 pub mod suites;

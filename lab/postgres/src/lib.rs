@@ -1,5 +1,5 @@
 //! Experiments on PostgreSQL: the pooler beside others, queries sent by key (paper 004), heavy queries that share a cache (paper 002),
-//! and where a server's time goes (paper 001).
+//! where a server's time goes (paper 001), and the embedded engine as a server of the same protocol beside it.
 //!
 //! Start at [`suites`]. What starts PostgreSQL, poolers and clients is [`fixture`], what runs it under valgrind [`traced`].
 //!
@@ -12,5 +12,6 @@ pub mod heavy_queue;
 pub mod key_ranges;
 pub mod key_ranges_simulated;
 pub mod pooler;
+pub mod serve;
 pub mod suites;
 pub mod traced;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::scheduling::Scheduling;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use corun_cli::failure::{self, Usage};
@@ -20,7 +21,6 @@ use corun_server::data::{DataConfig, DataError};
 use corun_server::front::{Access, AccessError, AccessFiles, Front, FrontConfig, Io};
 use corun_server::operate::{StatementLog, Status, Web, WebConfig, WebError};
 use corun_server::session::{Engine, EngineConfig, MakeEngine, Rights, ServerError};
-use crate::scheduling::Scheduling;
 use settings::Settings;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::level_filters::LevelFilter;
@@ -303,7 +303,6 @@ fn engine_config(
     rights: Arc<dyn Rights>,
     cluster: Option<Cluster>,
 ) -> Result<EngineConfig> {
-    let usual = EngineOptions::default();
     let machine = corun_topology::discover();
     let mut given = Vec::new();
     for text in settings.set.iter().flatten() {
@@ -312,18 +311,29 @@ fn engine_config(
         };
         given.push((key.trim().to_owned(), value.trim().to_owned()));
     }
+    let stock = settings.stock.unwrap_or_default();
+    if stock && (cluster.is_some() || matches!(settings.policy, Some(Scheduling::By(_)))) {
+        bail!(Usage(
+            "DataFusion as it comes schedules nothing and has no workers\n\
+             hint: leave --stock out, or --policy and --workers"
+                .to_owned()
+        ));
+    }
     // Where workers run the queries, nothing is scheduled here.
-    let coordinator = match &cluster {
-        Some(_) => None,
-        None => settings.policy.unwrap_or_default().coordinator(&machine)?,
+    let coordinator = match stock || cluster.is_some() {
+        true => None,
+        false => settings.policy.unwrap_or_default().coordinator(&machine)?,
+    };
+    let config = match stock {
+        true => EngineConfig::stock(data),
+        false => EngineConfig::new(data),
     };
     Ok(EngineConfig {
-        data,
         engine: EngineOptions {
-            partitions: settings.partitions.unwrap_or(usual.partitions),
+            partitions: settings.partitions.unwrap_or(config.engine.partitions),
             memory_limit_bytes: settings.memory_limit.or_else(|| usual_memory(&machine.memory)),
             settings: given,
-            ..usual
+            ..config.engine
         },
         coordinator,
         statement_timeout: settings.statement_timeout,
@@ -332,8 +342,8 @@ fn engine_config(
             min_duration: settings.log_min_duration,
             parameters: settings.log_parameters.unwrap_or_default(),
         },
-        threads: 0,
         make: cluster.map(|cluster| MakeEngine::new(move |options| cluster.engine(options))),
+        ..config
     })
 }
 

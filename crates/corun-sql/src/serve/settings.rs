@@ -123,6 +123,10 @@ settings! {
     #[arg(long, value_name = "FILE")]
     workers_tls_authority: PathBuf, "workers_tls_authority";
 
+    /// Plan and run statements as DataFusion comes, without corun's operators, shared work and scheduling: to compare.
+    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
+    stock: bool, "stock";
+
     /// Sessions in all [default: 1000].
     #[arg(long, value_name = "N", value_parser = positive, allow_negative_numbers = true)]
     max_connections: usize, "max_connections";

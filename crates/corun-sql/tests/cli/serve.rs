@@ -166,6 +166,31 @@ pub(crate) fn folder() -> tempfile::TempDir {
 }
 
 #[test]
+fn stock_is_datafusion_as_it_comes() {
+    let folder = folder();
+    let asked = "explain select a.o_id from orders a join orders b on a.o_customer = b.o_customer and a.o_id = b.o_id";
+    let on = "dbname=data user=ann";
+    let plan = |arguments: &[&str]| Server::start(folder.path(), arguments).printed(on, &[asked]);
+    let (ours, stock) = (plan(&["data"]), plan(&["data", "--stock"]));
+    assert!(ours.contains("CorunJoinExec"), "{ours}");
+    assert!(
+        stock.contains("HashJoinExec") && !stock.contains("Corun"),
+        "{stock}"
+    );
+    let run = corun_in(
+        folder.path(),
+        &["serve", "data", "--stock", "--policy", "fifo"],
+        "",
+    );
+    check_error(
+        &run,
+        2,
+        "stock and policy contradict each other",
+        "leave one of the two out",
+    );
+}
+
+#[test]
 fn a_folder_is_a_database() {
     let folder = folder();
     let server = Server::start(folder.path(), &["data"]);

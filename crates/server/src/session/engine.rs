@@ -9,7 +9,7 @@ use crate::data::{Data, DataConfig, DataError, FileRights};
 use crate::operate::{StatementLog, Statements};
 use crate::users::{Change, UserLimits};
 use corun_datafusion::{
-    Coordinator, CoordinatorOptions, EngineError, EngineOptions, SharedWorkState, set_for_memory_limit,
+    Coordinator, CoordinatorOptions, EngineError, EngineOptions, Joins, SharedWorkState, set_for_memory_limit,
 };
 use corun_wire::error::{Refusal, code};
 use datafusion::execution::SessionStateBuilder;
@@ -141,6 +141,14 @@ impl EngineConfig {
             threads: 0,
             make: None,
         }
+    }
+
+    /// The same on DataFusion as it comes, with its plans and nothing of corun's: the other side of a comparison.
+    pub fn stock(data: DataConfig) -> Self {
+        let mut config = EngineConfig::new(data);
+        config.engine.joins = Joins::Stock;
+        config.engine.share_work = false;
+        config
     }
 }
 

@@ -13,5 +13,6 @@ mod hostile;
 mod limits;
 mod parameters;
 mod rights;
+mod stock;
 mod stops;
 mod users;

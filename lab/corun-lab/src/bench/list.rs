@@ -119,6 +119,8 @@ fn cases(suite: Suite) -> Result<Vec<String>, BenchError> {
         Suite::KeyRanges => super::KeyRangesArgs::default().cases(),
         #[cfg(feature = "postgres")]
         Suite::HeavyQueue => super::HeavyQueueArgs::default().cases(),
+        #[cfg(feature = "postgres")]
+        Suite::Serve => super::ServeArgs::default().cases(),
         #[cfg(not(all(feature = "cpu", feature = "engine", feature = "postgres")))]
         _ => Ok(Vec::new()),
     }

@@ -30,7 +30,9 @@ use lab_engine::suites::{
     tpcds::TpcdsArgs, tpch::TpchArgs, transactions::OltpArgs,
 };
 #[cfg(feature = "postgres")]
-use lab_postgres::suites::{heavy_queue::HeavyQueueArgs, key_ranges::KeyRangesArgs, pooler::ProxyArgs};
+use lab_postgres::suites::{
+    heavy_queue::HeavyQueueArgs, key_ranges::KeyRangesArgs, pooler::ProxyArgs, serve::ServeArgs,
+};
 
 use run::RunArgs;
 
@@ -160,6 +162,12 @@ enum Bench {
   corun-lab bench heavy-queue --case sim_          the same paper's figures on a simulated cache, from PostgreSQL's own accesses"
     )]
     HeavyQueue(RunArgs<HeavyQueueArgs>),
+    /// The SQL server beside DataFusion as it comes, DuckDB and PostgreSQL: streams of queries, its own cost, many rows, idle sessions.
+    #[cfg(feature = "postgres")]
+    #[command(after_help = "Examples:
+  corun-lab bench serve --case tpch_streams_s4     four clients at once, each with TPC-H's queries in an order of its own
+  corun-lab bench serve --case constant_           `select 1`: what the front itself costs, beside PostgreSQL and the pooler")]
+    Serve(RunArgs<ServeArgs>),
     #[command(external_subcommand)]
     Other(Vec<OsString>),
 }
@@ -201,6 +209,8 @@ pub fn run(args: BenchArgs) -> Result<()> {
         Bench::KeyRanges(args) => run::run(&args),
         #[cfg(feature = "postgres")]
         Bench::HeavyQueue(args) => run::run(&args),
+        #[cfg(feature = "postgres")]
+        Bench::Serve(args) => run::run(&args),
         Bench::Other(words) => bail!(no_such_suite(&words)),
     }
 }

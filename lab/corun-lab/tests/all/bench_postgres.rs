@@ -131,3 +131,52 @@ fn heavy_queue_runs_the_papers_cases_on_postgresql_and_writes_a_report() {
     let html = fs::read_to_string(report).expect("a report");
     assert!(html.contains("THIS RUN WAS QUICK") && html.contains("Figures 1 and 4"));
 }
+
+#[test]
+fn serve_measures_the_sql_server_beside_others() {
+    crate::documents::programs();
+    let folder = tempfile::tempdir().expect("a folder");
+    let arguments = words(
+        "bench serve --quick --repetitions 1 --case ssb_streams_s2 --case beside_long_point --case constant_prepared --case fetch \
+        --case idle --json",
+    );
+    let run = corun_in(folder.path(), &arguments, "");
+    assert_eq!(run.code, 0, "{run:?}");
+    let rows: Vec<serde_json::Value> = run
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let postgresql = !run.says("no PostgreSQL");
+    for (case, side, metric) in [
+        ("ssb_streams_s2", "corun", "queries_per_s"),
+        ("ssb_streams_s2", "corun_unshared", "queries_per_s"),
+        ("ssb_streams_s2", "datafusion", "p99_us"),
+        ("ssb_streams_s2", "postgresql", "queries_per_s"),
+        ("short_beside_long_point_s2", "corun", "p99_us"),
+        ("short_beside_long_point_s2", "datafusion", "p50_us"),
+        ("short_beside_long_point_s2", "postgresql", "long_queries_per_s"),
+        ("fetch_text", "corun", "rows_per_s"),
+        ("fetch_binary", "datafusion", "bytes_per_s"),
+        ("fetch_binary", "postgresql", "bytes_per_s"),
+        ("idle_c50", "corun", "bytes_per_session"),
+        ("constant_prepared_c2", "postgresql", "cpu_us_per_query"),
+        ("constant_prepared_c2", "pooler", "queries_per_s"),
+    ] {
+        // pgbench is PostgreSQL's, too.
+        if !postgresql && (side == "postgresql" || case.starts_with("constant")) {
+            continue;
+        }
+        let is =
+            |row: &&serde_json::Value| row["case"] == case && row["side"] == side && row["metric"] == metric;
+        let row = rows.iter().find(is);
+        let row = row.unwrap_or_else(|| panic!("{case}: no {metric} of {side}: {run:?}"));
+        assert_eq!(
+            (&row["answer_ok"], &row["label"]),
+            (&true.into(), &"measured".into()),
+            "{row}"
+        );
+    }
+    let ratio = |row: &serde_json::Value| row["metric"] == "ratio" && row["versus"] == "datafusion";
+    assert!(rows.iter().any(ratio), "{run:?}");
+}

@@ -16,6 +16,7 @@ fn quick_checks_answers_and_writes_a_report() {
         "{run:?}"
     );
     for word in [
+        "over the wire",
         "analytic",
         "short",
         "stock",
@@ -63,6 +64,31 @@ fn json_rows_have_the_stable_keys() {
     let expected = ["ms", "p50_ms", "p95_ms", "peak_bytes", "queries_per_s", "ratio"];
     assert_eq!(metrics.iter().map(String::as_str).collect::<Vec<_>>(), expected);
     assert!(folder.path().join("r.html").exists());
+}
+
+#[test]
+fn json_rows_of_the_served_part_have_the_stable_keys() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = corun_in(
+        folder.path(),
+        &words("demo --quick --parts served --clients 3 --json"),
+        "",
+    );
+    assert_eq!(run.code, 0, "{run:?}");
+    let (mut metrics, mut engines) = (BTreeSet::new(), BTreeSet::new());
+    for line in run.out.lines() {
+        let row: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(
+            (&row["case"], &row["answer_ok"], &row["clients"]),
+            (&"served".into(), &true.into(), &3.into()),
+            "{line}"
+        );
+        metrics.insert(row["metric"].as_str().unwrap_or_default().to_owned());
+        engines.insert(format!("{} {}", row["engine"], row["policy"]));
+    }
+    let expected = ["p50_ms", "p95_ms", "queries_per_s", "ratio"];
+    assert_eq!(metrics.iter().map(String::as_str).collect::<Vec<_>>(), expected);
+    assert_eq!(engines.len(), 2, "{engines:?}");
 }
 
 #[test]
@@ -119,7 +145,7 @@ fn live_options_that_make_no_sense_fail_before_the_work() {
     check_error(
         &run,
         2,
-        "no part is called 'both'; there are analytic and live",
+        "no part is called 'both'; there are served, analytic and live",
         "",
     );
     let run = corun_in(folder.path(), &["demo", "--warehouses", "5000"], "");

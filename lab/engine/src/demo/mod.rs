@@ -12,7 +12,8 @@
 //! Order of calls: [`Demo::prepare`], [`Demo::play`], then [`rows::rows`] on the result; page and summary are figures of these rows,
 //! `lab/core/src/figures/demo.toml` and `demo_terminal.toml`. Deciding what to run ([`mix`], [`schedule`]) and counting ([`turns`],
 //! [`part`]) are pure; only [`drive`] runs anything.
-//! [`live`] is the second part: transactions beside analytic clients, on tables that change meanwhile.
+//! [`live`] is another part: transactions beside analytic clients, on tables that change meanwhile; [`served`] one more: clients over
+//! PostgreSQL's protocol.
 //! Not a benchmark of single queries: those are the suites'.
 
 pub mod drive;
@@ -21,6 +22,7 @@ pub mod mix;
 pub mod part;
 pub mod rows;
 pub mod schedule;
+pub mod served;
 pub mod turns;
 
 use std::sync::Arc;

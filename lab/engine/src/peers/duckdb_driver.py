@@ -1,5 +1,7 @@
 """DuckDB for `corun-lab bench`; `sql_driver.py`, which follows this text, has the loop."""
 
+import concurrent.futures
+import threading
 import time
 
 import duckdb
@@ -42,6 +44,36 @@ class Driver:
         rows = self.connection.execute(request["sql"]).fetchall()
         elapsed = time.perf_counter_ns() - start
         return {"nanoseconds": elapsed, "rows": [[cell(value) for value in row] for row in rows]}
+
+    def streams(self, request):
+        """Lists of statements, each list on a connection and a thread of its own, all at once."""
+        statements = request["statements"]
+        cursors = [self.connection.cursor() for _ in request["streams"]]
+        together = threading.Barrier(len(cursors) + 1)
+
+        def stream(cursor, numbers):
+            together.wait()
+            done = []
+            for number in numbers:
+                begun = time.perf_counter_ns()
+                rows = cursor.execute(statements[number]).fetchall()
+                done.append((number, time.perf_counter_ns() - begun, rows))
+            return done
+
+        with concurrent.futures.ThreadPoolExecutor(len(cursors)) as pool:
+            running = [pool.submit(stream, cursor, numbers) for cursor, numbers in zip(cursors, request["streams"])]
+            together.wait()
+            begun = time.perf_counter_ns()
+            done = [one for future in running for one in future.result()]
+            elapsed = time.perf_counter_ns() - begun
+        # Equal answers of a statement are sent once.
+        answers = {}
+        for number, _, rows in done:
+            known = answers.setdefault(number, [])
+            if rows not in known:
+                known.append(rows)
+        texts = [[number, [[cell(value) for value in row] for row in rows]] for number, known in answers.items() for rows in known]
+        return {"nanoseconds": elapsed, "latencies": [took for _, took, _ in done], "answers": texts}
 
     def explain(self, request):
         rows = self.connection.execute("EXPLAIN " + request["sql"]).fetchall()

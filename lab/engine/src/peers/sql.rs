@@ -69,6 +69,17 @@ pub struct PeerAnswer {
     pub rows: Vec<Vec<String>>,
 }
 
+/// What streams of statements gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerStreams {
+    /// Time from the common start to the last row of the last stream.
+    pub elapsed: Duration,
+    /// Time of each statement.
+    pub latencies: Vec<Duration>,
+    /// Numbers of statements with their answers, equal answers once.
+    pub answers: Vec<(usize, Vec<Vec<String>>)>,
+}
+
 /// Python interpreters that may have the package, the most specific first.
 fn candidates() -> Vec<PathBuf> {
     let mut candidates = lab_core::peers::places("python3");
@@ -233,26 +244,41 @@ impl SqlPeer {
     /// The system's own.
     pub fn run(&mut self, sql: &str) -> Result<PeerAnswer, BenchError> {
         let reply = self.request(&json!({"op": "run", "sql": sql}))?;
-        let nanoseconds = reply["nanoseconds"]
-            .as_u64()
-            .ok_or_else(|| self.system.failed("a reply without a time"))?;
-        let cells = |row: &Value| -> Vec<String> {
-            row.as_array()
-                .into_iter()
-                .flatten()
-                .map(|cell| cell.as_str().unwrap_or_default().to_string())
-                .collect()
-        };
-        let rows = reply["rows"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(cells)
-            .collect();
         Ok(PeerAnswer {
-            elapsed: Duration::from_nanos(nanoseconds),
-            rows,
+            elapsed: self.elapsed(&reply)?,
+            rows: rows_of(&reply["rows"]),
         })
+    }
+
+    fn elapsed(&self, reply: &Value) -> Result<Duration, BenchError> {
+        let nanoseconds = reply["nanoseconds"].as_u64();
+        let nanoseconds = nanoseconds.ok_or_else(|| self.system.failed("a reply without a time"))?;
+        Ok(Duration::from_nanos(nanoseconds))
+    }
+
+    /// Runs streams of statements, given by their numbers, all streams at once and each on a connection of its own. DuckDB only.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn streams(
+        &mut self,
+        statements: &[&str],
+        streams: &[Vec<usize>],
+    ) -> Result<PeerStreams, BenchError> {
+        let request = json!({"op": "streams", "statements": statements, "streams": streams});
+        let reply = self.request(&request)?;
+        let latency = |took: &Value| took.as_u64().map(Duration::from_nanos);
+        let answer = |of: &Value| (of[0].as_u64().unwrap_or_default() as usize, rows_of(&of[1]));
+        Ok(PeerStreams {
+            elapsed: self.elapsed(&reply)?,
+            latencies: list(&reply["latencies"]).iter().filter_map(latency).collect(),
+            answers: list(&reply["answers"]).iter().map(answer).collect(),
+        })
+    }
+
+    /// The number of its process.
+    pub fn process(&self) -> u32 {
+        self.process.id()
     }
 
     /// A query whose answer is one cell, as a sample for the runner.
@@ -284,15 +310,30 @@ impl SqlPeer {
     }
 }
 
-/// Numbers this near each other are equal: an average of decimals is a decimal here and a float there.
+/// The values of a list.
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Rows of texts, as the drivers write them.
+fn rows_of(rows: &Value) -> Vec<Vec<String>> {
+    let text = |cell: &Value| cell.as_str().unwrap_or_default().to_owned();
+    let row = |row: &Value| list(row).iter().map(text).collect();
+    list(rows).iter().map(row).collect()
+}
+
+/// Numbers this near each other are equal: a quotient of decimals is a decimal here, maybe of six digits after the point, and a float there.
 const SAME_SHARE: f64 = 1e-4;
+const SAME_DIFFERENCE: f64 = 1e-6;
 
 fn same_cell(ours: &str, theirs: &str) -> bool {
     if ours == theirs || (ours == NULL_TEXT && theirs == "NULL") {
         return true;
     }
     match (ours.parse::<f64>(), theirs.parse::<f64>()) {
-        (Ok(ours), Ok(theirs)) => (ours - theirs).abs() <= SAME_SHARE * ours.abs().max(theirs.abs()),
+        (Ok(ours), Ok(theirs)) => {
+            (ours - theirs).abs() <= SAME_DIFFERENCE.max(SAME_SHARE * ours.abs().max(theirs.abs()))
+        }
         _ => false,
     }
 }
@@ -354,5 +395,6 @@ mod tests {
         assert!(differs(&ours, &rows(&["a|1.5", "b|0"])).is_some());
         assert!(differs(&ours, &rows(&["a|1.5", "a|1.5"])).is_some());
         assert!(differs(&ours, &rows(&["a|1.51", "b|NULL"])).is_some());
+        assert_eq!(differs(&rows(&["0.002934"]), &rows(&["0.0029349"])), None);
     }
 }

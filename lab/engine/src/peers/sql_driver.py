@@ -1,7 +1,8 @@
 # What drives a class `Driver` above this text: one JSON request a line in, one JSON reply a line out.
 #
 # Requests: {"op": "hello"}, {"op": "threads", "threads": N}, {"op": "load", "table": T, "path": P}, {"op": "view", "table": T, "path": P},
-# {"op": "drop", "table": T}, {"op": "run", "sql": S}, {"op": "explain", "sql": S}; each is the method of its name. A failed request is answered
+# {"op": "drop", "table": T}, {"op": "run", "sql": S}, {"op": "streams", "statements": [S], "streams": [[NUMBER]]} (DuckDB only),
+# {"op": "explain", "sql": S}; each is the method of its name. A failed request is answered
 # with {"error": TEXT}; the end of the input ends the driver. Only execute and fetch are timed.
 import json
 import sys
@@ -11,7 +12,7 @@ def cell(value):
     return "NULL" if value is None else str(value)
 
 
-OPERATIONS = {"hello", "threads", "load", "view", "drop", "run", "explain"}
+OPERATIONS = {"hello", "threads", "load", "view", "drop", "run", "streams", "explain"}
 
 
 def main():

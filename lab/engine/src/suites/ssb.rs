@@ -4,9 +4,11 @@
 //! Flight 1 joins a few hundred days only.
 
 use super::workload::streams::{Choice, Dashboard, Values};
-use super::workload::{Workload, scratch_files, text_of, workload_args};
+use super::workload::{Offered, Workload, offer, scratch_files, text_of, workload_args};
 use crate::peers::sql::DUCKDB;
+use corun_model::progress::Progress;
 use corun_workloads::ssb::{QUERIES, Ssb, order_by, recorded};
+use lab_core::error::BenchError;
 use lab_core::suite::{Suite, all_cores};
 
 /// Queries whose time is mostly joins.
@@ -96,6 +98,14 @@ fn workload() -> Workload {
             scratch_files(|folder| data.write_parquet(folder, files, all_cores(), progress))
         },
     }
+}
+
+/// SSB's files, queries and answers at a scale factor, for suites that ask servers.
+///
+/// # Errors
+/// An impossible scale factor, files that cannot be written, an answer that is not the recorded one.
+pub fn offered(scale_factor: f64, progress: &dyn Progress) -> Result<Offered, BenchError> {
+    offer(&workload(), scale_factor, progress)
 }
 
 workload_args! {

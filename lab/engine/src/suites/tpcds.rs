@@ -4,7 +4,7 @@
 //! scale factor and kept beside the peers. `geomean_join_heavy` is left out: nearly all of these queries join.
 
 use super::workload::streams::{Choice, Dashboard, Values};
-use super::workload::{self, Files, Source, Workload, WorkloadArgs};
+use super::workload::{self, Files, Offered, Source, Workload, WorkloadArgs, offer};
 use crate::peers::sql::DUCKDB;
 use clap::Args;
 use corun_model::progress::Progress;
@@ -104,26 +104,37 @@ impl SuiteArgs for TpcdsArgs {
     }
 
     fn run(&self, runner: &mut Runner<'_>) -> Result<(), BenchError> {
-        let workload = Workload {
-            suite: Suite::Tpcds,
-            queries: (1..=QUERIES).map(|number| format!("q{number:02}")).collect(),
-            sql,
-            dashboards: DASHBOARDS,
-            join_heavy: &[],
-            // Many of its orders leave ties that LIMIT cuts.
-            order_by: |_| &[],
-            recorded: |_, _| None,
-            generate: None,
-            peers: &[&DUCKDB],
-            files,
-        };
         workload::run(
-            &workload,
+            &workload(),
             &[Source::Parquet, Source::ParquetKept],
             &self.workload,
             runner,
         )
     }
+}
+
+fn workload() -> Workload {
+    Workload {
+        suite: Suite::Tpcds,
+        queries: (1..=QUERIES).map(|number| format!("q{number:02}")).collect(),
+        sql,
+        dashboards: DASHBOARDS,
+        join_heavy: &[],
+        // Many of its orders leave ties that LIMIT cuts.
+        order_by: |_| &[],
+        recorded: |_, _| None,
+        generate: None,
+        peers: &[&DUCKDB],
+        files,
+    }
+}
+
+/// TPC-DS's files, queries and answers at a scale factor, for suites that ask servers.
+///
+/// # Errors
+/// No generator, an impossible scale factor, files that cannot be written.
+pub fn offered(scale_factor: f64, progress: &dyn Progress) -> Result<Offered, BenchError> {
+    offer(&workload(), scale_factor, progress)
 }
 
 /// The interpreter with the generator.

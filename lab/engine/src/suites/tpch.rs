@@ -3,9 +3,11 @@
 //! `geomean_join_heavy` covers the queries that read three tables or more, by the text alone and decided before any
 //! measurement; the rest scan, aggregate, or join two tables.
 
-use super::workload::{Workload, scratch_files, text_of, workload_args};
+use super::workload::{Offered, Workload, offer, scratch_files, text_of, workload_args};
 use crate::peers::sql::DUCKDB;
+use corun_model::progress::Progress;
 use corun_workloads::tpch::{QUERIES, Tpch, order_by, recorded};
+use lab_core::error::BenchError;
 use lab_core::suite::{Suite, all_cores};
 
 /// Queries whose time is mostly joins.
@@ -33,6 +35,14 @@ fn workload() -> Workload {
             scratch_files(|folder| data.write_parquet(folder, files, all_cores(), progress))
         },
     }
+}
+
+/// TPC-H's files, queries and answers at a scale factor, for suites that ask servers.
+///
+/// # Errors
+/// An impossible scale factor, files that cannot be written, an answer that is not the recorded one.
+pub fn offered(scale_factor: f64, progress: &dyn Progress) -> Result<Offered, BenchError> {
+    offer(&workload(), scale_factor, progress)
 }
 
 workload_args! {

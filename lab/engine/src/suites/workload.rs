@@ -9,6 +9,7 @@ mod arguments;
 mod costs;
 mod engines;
 mod means;
+mod offered;
 mod pass;
 mod planning;
 mod scale_out;
@@ -18,6 +19,8 @@ mod workers;
 pub use arguments::WorkloadArgs;
 pub(super) use arguments::workload_args;
 pub(super) use engines::{Files, scratch_files};
+pub(super) use offered::offer;
+pub use offered::{Offered, Query};
 pub(super) use pass::Source;
 
 use corun_datafusion::QueryOutput;

@@ -28,8 +28,8 @@ use lab_core::error::BenchError;
 use lab_core::suite::all_cores;
 use lab_engine::query::{run_query, runtime};
 
-/// Statements after the rows are there: keys, and the indexes that the paper's index joins go through.
-const AFTER: [&str; 8] = [
+/// Statements after SSB's rows are there: keys, and the indexes that the paper's index joins go through.
+pub const AFTER: [&str; 8] = [
     "alter table part add primary key (p_partkey)",
     "alter table customer add primary key (c_custkey)",
     "alter table supplier add primary key (s_suppkey)",

@@ -174,7 +174,7 @@ fn emit(case: &Case, scale: usize, specs: &[Spec], taken: &[SideResult<Taken>], 
 }
 
 /// Lets this process, and those it starts from now on, have so many files open.
-fn allow_files(wanted: usize) -> Result<(), BenchError> {
+pub(crate) fn allow_files(wanted: usize) -> Result<(), BenchError> {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     if soft_limit(&limits).is_some_and(|limit| limit >= wanted as u64) {
         return Ok(());

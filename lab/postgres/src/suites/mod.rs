@@ -3,3 +3,4 @@
 pub mod heavy_queue;
 pub mod key_ranges;
 pub mod pooler;
+pub mod serve;

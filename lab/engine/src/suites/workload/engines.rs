@@ -22,7 +22,7 @@ pub(in crate::suites) struct Files {
 
 impl Files {
     /// Each table by its name, and where it is.
-    fn tables(&self) -> Result<Vec<(String, PathBuf)>, BenchError> {
+    pub(super) fn tables(&self) -> Result<Vec<(String, PathBuf)>, BenchError> {
         let unreadable = |source| BenchError::io("cannot read the folder of Parquet files", source);
         let mut tables = Vec::new();
         for table in self.tables.read_dir().map_err(unreadable)? {
