@@ -185,8 +185,8 @@ fn stock_is_datafusion_as_it_comes() {
     check_error(
         &run,
         2,
-        "stock and policy contradict each other",
-        "leave one of the two out",
+        "DataFusion as it comes schedules nothing and has no workers",
+        "leave --stock out, or --policy and --workers",
     );
 }
 
