@@ -3,8 +3,10 @@
 #[path = "../../../distributed/tests/authority/mod.rs"]
 mod authority;
 mod manifests;
+mod names;
 #[path = "../../../corun/tests/program/mod.rs"]
 mod program;
+mod psql;
 mod scratch;
 mod serve;
 #[path = "../../../store/tests/all/skipped.rs"]

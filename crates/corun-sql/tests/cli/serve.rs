@@ -12,15 +12,15 @@ use crate::program::{check_error, corun_in};
 const LONG: Duration = Duration::from_secs(120);
 
 /// A server that ends with its test.
-struct Server {
+pub struct Server {
     child: Child,
     /// Its first line.
     line: String,
-    port: u16,
+    pub port: u16,
 }
 
 impl Server {
-    fn start(folder: &Path, arguments: &[&str]) -> Server {
+    pub fn start(folder: &Path, arguments: &[&str]) -> Server {
         let mut child = Command::new(crate::PROGRAM)
             .args(["serve", "--listen", "127.0.0.1:0"])
             .args(arguments)
@@ -46,7 +46,7 @@ impl Server {
         Server { child, line, port }
     }
 
-    fn psql(&self, options: &str, statements: &[&str]) -> Output {
+    pub fn psql(&self, options: &str, statements: &[&str]) -> Output {
         let mut psql = Command::new("psql");
         psql.args(["-XAt", "-v", "ON_ERROR_STOP=1"]);
         for statement in statements {
@@ -57,14 +57,14 @@ impl Server {
         psql.output().expect("psql is installed (scripts/bootstrap)")
     }
 
-    fn printed(&self, options: &str, statements: &[&str]) -> String {
+    pub fn printed(&self, options: &str, statements: &[&str]) -> String {
         let output = self.psql(options, statements);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{options} {statements:?}: {errors}");
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
-    fn failed(&self, options: &str, statements: &[&str]) -> String {
+    pub fn failed(&self, options: &str, statements: &[&str]) -> String {
         let output = self.psql(options, statements);
         assert!(!output.status.success(), "{options} {statements:?}");
         String::from_utf8_lossy(&output.stderr).into_owned()
@@ -95,7 +95,7 @@ impl Drop for Server {
 }
 
 /// A folder `data` with a table of 3,000 orders, and one in a schema of its own.
-fn folder() -> tempfile::TempDir {
+pub fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir_all(folder.path().join("data/hr")).expect("folders");
     std::fs::write(

@@ -4,6 +4,7 @@ use super::facts::SessionFacts;
 use super::oids;
 use super::relations::{Relation, schemas};
 use super::rows::{Value, row, table};
+use super::settings::pg_settings;
 use super::types;
 use datafusion::catalog::{CatalogProvider, TableProvider};
 use datafusion::error::Result;
@@ -24,7 +25,7 @@ pub(crate) struct Source<'a> {
     pub(crate) relations: Vec<Relation>,
 }
 
-type Rows = Vec<Vec<Value>>;
+pub(super) type Rows = Vec<Vec<Value>>;
 type Make = fn(&Source<'_>) -> Rows;
 
 /// Each table: name, columns, rows, and whether it needs the relations.
@@ -54,6 +55,13 @@ pub(crate) const TABLES: &[(&str, &str, Make, bool)] = &[
          indisexclusion:bool indimmediate:bool indisclustered:bool indisvalid:bool indcheckxmin:bool indisready:bool indislive:bool \
          indisreplident:bool indkey:int2[] indcollation:oid[] indclass:oid[] indoption:int2[] indexprs:text indpred:text",
         pg_index,
+        true,
+    ),
+    // Not PostgreSQL's: what `unnest(indkey, indoption) WITH ORDINALITY` beside pg_index would be.
+    (
+        "corun_index_keys",
+        "indexrelid:oid indrelid:oid indisunique:bool indisprimary:bool indexprs:text key:int2 option:int2 arridx:int8",
+        corun_index_keys,
         true,
     ),
     (
@@ -400,6 +408,25 @@ fn pg_index(source: &Source<'_>) -> Rows {
     source.indexes().map(of).collect()
 }
 
+fn corun_index_keys(source: &Source<'_>) -> Rows {
+    let keys = source.indexes().flat_map(|(relation, index)| {
+        let keys = index.columns.iter().zip(1i64..);
+        keys.map(|(column, at)| {
+            row![
+                index.oid,
+                relation.oid,
+                index.unique,
+                index.primary,
+                Value::Null,
+                *column,
+                0,
+                at
+            ]
+        })
+    });
+    keys.collect()
+}
+
 fn pg_constraint(source: &Source<'_>) -> Rows {
     let of = |(relation, index): (&Relation, &super::relations::Index)| {
         let kind = if index.primary { "p" } else { "u" };
@@ -587,57 +614,6 @@ fn pg_user(source: &Source<'_>) -> Rows {
                 false,
                 role.superuser,
                 "********"
-            ]
-        })
-        .collect()
-}
-
-/// Settings that no session has but clients ask for.
-const CONSTANTS: &[(&str, &str)] = &[
-    ("max_index_keys", "32"),
-    ("max_identifier_length", "63"),
-    ("block_size", "8192"),
-    ("default_table_access_method", "heap"),
-];
-
-/// Name, value and description of all settings.
-pub(crate) fn settings(facts: &dyn SessionFacts) -> Vec<super::facts::SettingFact> {
-    let mut settings = facts.settings();
-    for (name, value) in CONSTANTS {
-        if !settings.iter().any(|known| known.name == *name) {
-            settings.push(super::facts::SettingFact {
-                name: (*name).to_owned(),
-                value: (*value).to_owned(),
-                description: String::new(),
-            });
-        }
-    }
-    settings.sort_by(|one, other| one.name.cmp(&other.name));
-    settings
-}
-
-fn pg_settings(source: &Source<'_>) -> Rows {
-    let settings = settings(source.facts).into_iter();
-    settings
-        .map(|setting| {
-            row![
-                setting.name,
-                setting.value.clone(),
-                Value::Null,
-                "Settings",
-                setting.description,
-                Value::Null,
-                "user",
-                "string",
-                "session",
-                Value::Null,
-                Value::Null,
-                Value::Null,
-                setting.value.clone(),
-                setting.value,
-                Value::Null,
-                Value::Null,
-                false
             ]
         })
         .collect()

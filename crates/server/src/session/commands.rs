@@ -5,6 +5,7 @@ use super::error::more;
 use super::plan::read_only;
 use super::portal::{Portal, State};
 use super::statement::{Kind, Parsed};
+use crate::catalog::shown_in;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use corun_datafusion::{Coordinator, State as Queue};
@@ -46,7 +47,7 @@ fn rows(schema: SchemaRef, rows: &[Vec<String>]) -> Result<RecordBatch, Refusal>
 
 /// Lines of a text as rows of `QUERY PLAN`.
 pub(super) fn lines(text: &str) -> Result<RecordBatch, Refusal> {
-    let lines: Vec<Vec<String>> = text.lines().map(|line| vec![line.to_owned()]).collect();
+    let lines: Vec<Vec<String>> = shown_in(text).lines().map(|line| vec![line.to_owned()]).collect();
     rows(texts(&["QUERY PLAN"]), &lines)
 }
 

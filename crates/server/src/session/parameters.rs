@@ -4,6 +4,7 @@
 //! takes literals of unknown type.
 
 use super::values::type_of;
+use crate::catalog::cast_by;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::{Kind, Numeric, Type, Value};
@@ -124,6 +125,12 @@ impl Visitor for Found {
         }
         if let Expr::Cast { expr, data_type, .. } = of
             && let (Some(number), Some(of)) = (placeholder(expr), type_named(&data_type.to_string()))
+        {
+            self.casts.entry(number.saturating_sub(1)).or_insert(of);
+        }
+        if let Expr::Function(function) = of
+            && let Some((inner, oid)) = cast_by(function)
+            && let (Some(number), Some(of)) = (placeholder(inner), Type::of(oid))
         {
             self.casts.entry(number.saturating_sub(1)).or_insert(of);
         }

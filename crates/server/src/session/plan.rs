@@ -198,8 +198,24 @@ impl ClientSession {
         // A table of that very name in another schema is nearer than one of a similar name.
         let bare = name.rsplit('.').next().unwrap_or(&name);
         let elsewhere = known.iter().find(|known| known.rsplit('.').next() == Some(bare));
-        let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        match elsewhere.map(String::as_str).or_else(|| nearest(&name, &known)) {
+        let whole: Vec<&str> = known.iter().map(String::as_str).collect();
+        let bare_of: Vec<&str> = whole
+            .iter()
+            .map(|name| name.rsplit('.').next().unwrap_or(name))
+            .collect();
+        let similar = || {
+            let near = nearest(bare, &bare_of)?;
+            whole
+                .iter()
+                .zip(&bare_of)
+                .find(|(_, known)| **known == near)
+                .map(|(whole, _)| *whole)
+        };
+        match elsewhere
+            .map(String::as_str)
+            .or_else(|| nearest(&name, &whole))
+            .or_else(similar)
+        {
             Some(near) => refusal.hint(format!("Perhaps you meant the table \"{near}\".")),
             None => refusal.hint("\\d in psql, or information_schema.tables, lists the tables."),
         }

@@ -3,14 +3,14 @@
 use super::cancel::Running;
 use super::client::Prepared;
 use super::error;
-use super::values::{cells, plain};
+use super::values::{cells_as, plain};
 use super::zone::Zone;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use corun_datafusion::Submitted;
 use corun_wire::error::{Refusal, code};
-use corun_wire::server::ResultFormats;
-use corun_wire::values::{CopyFormat, CopyOut, Format, Row, Value};
+use corun_wire::server::{Column, ResultFormats};
+use corun_wire::values::{CopyFormat, CopyOut, Format, Kind, Row, Value};
 use corun_wire::{backend, build};
 use datafusion::common::ScalarValue;
 use datafusion::execution::SendableRecordBatchStream;
@@ -212,6 +212,8 @@ impl Rows {
 /// How rows are written.
 pub(super) struct Encoding<'a> {
     pub(super) zone: Zone,
+    /// As the client was told of them.
+    pub(super) columns: &'a [Column],
     pub(super) to: To<'a>,
 }
 
@@ -231,7 +233,11 @@ fn encode(
     let arrays = plain(&batch.slice(at, batch.num_rows() - at))?;
     let columns = arrays
         .iter()
-        .map(|array| cells(array.as_ref()))
+        .enumerate()
+        .map(|(at, array)| {
+            let kind = how.columns.get(at).map_or(Kind::Unknown, |column| column.of.kind);
+            cells_as(array.as_ref(), kind)
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let mut rows = 0;
     let mut fields: Vec<(Vec<u8>, bool)> = vec![Default::default(); columns.len()];

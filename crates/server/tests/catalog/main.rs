@@ -1,4 +1,5 @@
-//! The very texts that clients ask the system tables with, collected from what they sent to a real PostgreSQL: each is run over a folder with
+//! The texts that clients ask the system tables with, collected from what they sent to a real PostgreSQL (those in `tools.sql` are written
+//! after what DBeaver, Metabase, Grafana, pgAdmin and Npgsql ask when they begin): each is run over a folder with
 //! a store and a file in it. `texts/` has them; `{orders}` and `{q1}` stand for the numbers of two tables.
 
 #[path = "../common/mod.rs"]
@@ -119,6 +120,7 @@ const FILES: &[(&str, &str)] = &[
     ("sqlalchemy", include_str!("texts/sqlalchemy.sql")),
     ("django", include_str!("texts/django.sql")),
     ("jdbc", include_str!("texts/jdbc.sql")),
+    ("tools", include_str!("texts/tools.sql")),
 ];
 
 #[tokio::test]
