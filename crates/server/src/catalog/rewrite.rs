@@ -314,6 +314,14 @@ fn backslash(pattern: &str, escape: char) -> String {
     written
 }
 
+fn is_uuid(of: &Expr) -> bool {
+    match of {
+        Expr::Nested(inner) => is_uuid(inner),
+        Expr::Function(function) => last(&function.name).is_some_and(|name| name == "corun_uuid"),
+        _ => false,
+    }
+}
+
 impl Shown {
     /// `x::regclass` as the name of `x`.
     fn name_of(of: &mut Expr) -> Option<Expr> {
@@ -397,6 +405,8 @@ impl VisitorMut for Shown {
             Expr::Cast { expr, data_type, .. } => {
                 if let Some(name) = typed::cast_to(data_type) {
                     *of = call(name, vec![take(expr)]);
+                } else if matches!(type_name(data_type).as_str(), "text" | "varchar") && is_uuid(expr) {
+                    *of = call(typed::UUID_TEXT, vec![take(expr)]);
                 }
             }
             Expr::TypedString(written) => {

@@ -49,9 +49,13 @@ pub(crate) fn cast_by(function: &ast::Function) -> Option<(&ast::Expr, u32)> {
     }
 }
 
+/// Writes a UUID, which is no text for DataFusion.
+pub(super) const UUID_TEXT: &str = "corun_uuid_text";
+
 /// The functions.
 pub(super) fn all() -> impl Iterator<Item = ScalarUDF> {
-    FUNCTIONS.iter().map(|(name, ..)| {
+    let names = FUNCTIONS.iter().map(|(name, ..)| *name).chain([UUID_TEXT]);
+    names.map(|name| {
         ScalarUDF::new_from_impl(Typed {
             name,
             signature: Signature::any(1, Volatility::Immutable),
@@ -83,6 +87,9 @@ impl ScalarUDFImpl for Typed {
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let of = self.return_type(&[])?;
+        if self.name == UUID_TEXT {
+            return Ok(Arc::new(Field::new(self.name, of, true)));
+        }
         let extension = if self.name == "corun_uuid" {
             "arrow.uuid"
         } else {
@@ -105,6 +112,7 @@ impl ScalarUDFImpl for Typed {
         let array = value.to_array(arguments.number_rows)?;
         let made = match self.name {
             "corun_uuid" => uuids(&array)?,
+            UUID_TEXT => uuid_texts(&array)?,
             _ => json(&array)?,
         };
         Ok(ColumnarValue::Array(made))
@@ -130,6 +138,17 @@ fn uuids(array: &ArrayRef) -> Result<ArrayRef> {
         }
     }
     Ok(Arc::new(made.finish()))
+}
+
+fn uuid_texts(array: &ArrayRef) -> Result<ArrayRef> {
+    let bytes = uuids(array)?;
+    let text = |bytes: &[u8]| {
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+        parts.join("-")
+    };
+    let texts = bytes.as_fixed_size_binary().iter().map(|bytes| bytes.map(text));
+    Ok(Arc::new(texts.collect::<arrow::array::StringArray>()))
 }
 
 /// With hyphens wherever, and maybe in braces, as PostgreSQL reads it.

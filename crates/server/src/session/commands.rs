@@ -2,7 +2,6 @@
 
 use super::client::{ClientSession, Effect, Prepared};
 use super::error::more;
-use super::plan::read_only;
 use super::portal::{Portal, State};
 use super::statement::{Kind, Parsed};
 use crate::catalog::shown_in;
@@ -147,7 +146,6 @@ impl ClientSession {
                 None => Err(no_cursor(name)),
             },
             Kind::Nothing(tag) => Ok(tag),
-            Kind::Write(what) => Err(read_only(what)),
             Kind::Unsupported(what) => Err(Refusal::new(
                 code::NOT_SUPPORTED,
                 format!("{what} is not supported"),

@@ -12,7 +12,7 @@ use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, DataType as SqlType, ExactNumberInfo, Expr, LimitClause, Query, TimezoneInfo,
-    Value as SqlValue, ValueWithSpan, Visit, Visitor,
+    Value as SqlValue, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
 };
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -58,6 +58,47 @@ pub(super) fn type_named(name: &str) -> Option<Type> {
     match array {
         true => Type::array_of(kind),
         false => Some(Type::single(kind)),
+    }
+}
+
+/// The statement with `x = ANY($1)` as `x = $1`, which tells the planner the type of the elements, and the numbers of these parameters.
+pub(super) fn elements(statement: &Statement) -> Option<(Statement, Vec<usize>)> {
+    let Statement::Statement(sql) = statement else {
+        return None;
+    };
+    let mut sql = sql.clone();
+    let mut found = Elements(Vec::new());
+    _ = VisitMut::visit(sql.as_mut(), &mut found);
+    (!found.0.is_empty()).then_some((Statement::Statement(sql), found.0))
+}
+
+struct Elements(Vec<usize>);
+
+impl VisitorMut for Elements {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, of: &mut Expr) -> ControlFlow<()> {
+        if let Expr::AnyOp {
+            left,
+            compare_op,
+            right,
+            ..
+        }
+        | Expr::AllOp {
+            left,
+            compare_op,
+            right,
+        } = of
+            && let Some(number) = placeholder(right)
+        {
+            self.0.push(number);
+            *of = Expr::BinaryOp {
+                left: left.clone(),
+                op: compare_op.clone(),
+                right: right.clone(),
+            };
+        }
+        ControlFlow::Continue(())
     }
 }
 

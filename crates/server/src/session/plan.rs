@@ -5,7 +5,7 @@ use super::client::ClientSession;
 use super::error::{self, more};
 use super::parameters;
 use crate::data::nearest;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::Type;
 use datafusion::common::TableReference;
@@ -17,6 +17,7 @@ use futures::FutureExt;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 /// A statement's plan and the types of its parameters.
 pub(super) struct Planned {
@@ -42,11 +43,22 @@ impl ClientSession {
         }
         // Once to find the types out, once with them.
         let untyped = self.plan_typed(statement, None, text).await;
-        let inferred: HashMap<String, Option<DataType>> = match &untyped {
+        let mut inferred: HashMap<String, Option<DataType>> = match &untyped {
             Ok(plan) => plan.get_parameter_types().unwrap_or_default(),
             // It may be for want of types; with them it is told again.
             Err(_) => HashMap::new(),
         };
+        if let Some((elements, numbers)) = parameters::elements(statement)
+            && let Ok(plan) = self.plan_typed(&elements, None, text).await
+        {
+            let types = plan.get_parameter_types().unwrap_or_default();
+            for name in numbers.into_iter().map(|number| format!("${number}")) {
+                if let Some(Some(of)) = types.get(&name) {
+                    let list = DataType::List(Arc::new(Field::new_list_field(of.clone(), true)));
+                    inferred.insert(name, Some(list));
+                }
+            }
+        }
         let types = parameters::decide(given, &inferred, &casts)?;
         let plan = self.plan_typed(statement, Some(&types), text).await?;
         Ok(Planned {

@@ -172,7 +172,7 @@ impl Rows {
             let Some((batch, at)) = &mut self.batch else {
                 return Ok(true);
             };
-            let rows = encode(batch, *at, left, how, out)?;
+            let rows = encode(batch, *at, left, how, self.sent == 0, out)?;
             *at += rows;
             left -= rows;
             self.sent += rows as u64;
@@ -228,6 +228,7 @@ fn encode(
     at: usize,
     most: usize,
     how: &Encoding<'_>,
+    first: bool,
     out: &mut Vec<u8>,
 ) -> Result<usize, Refusal> {
     let arrays = plain(&batch.slice(at, batch.num_rows() - at))?;
@@ -271,7 +272,12 @@ fn encode(
                 let fields = fields
                     .iter()
                     .map(|(field, null)| (!null).then_some(field.as_slice()));
-                build::message(out, corun_wire::frontend::COPY_DATA, |out| copy.row(out, fields));
+                build::message(out, corun_wire::frontend::COPY_DATA, |out| {
+                    if first && rows == 0 && copy.is_binary() {
+                        copy.begin(out, std::iter::empty());
+                    }
+                    copy.row(out, fields);
+                });
             }
         }
         rows += 1;
@@ -283,7 +289,7 @@ fn write(value: &Value<'_>, format: Format, zone: &Zone, out: &mut Vec<u8>) {
     value.write(out, format, zone);
 }
 
-/// What stands before and behind the rows of a COPY.
+/// What stands before and behind the rows of a COPY. The head of a binary one is sent with the first row: drivers expect a row in each message.
 pub(super) fn copy_frame<'n>(
     out: &mut Vec<u8>,
     copy: &CopyOut,
@@ -294,13 +300,16 @@ pub(super) fn copy_frame<'n>(
     build::copy_response(out, backend::COPY_OUT, format == CopyFormat::Binary, columns);
     let mut begin = Vec::new();
     copy.begin(&mut begin, names);
-    if !begin.is_empty() {
+    if !begin.is_empty() && format != CopyFormat::Binary {
         build::copy_data(out, &begin);
     }
 }
 
-pub(super) fn copy_end(out: &mut Vec<u8>, copy: &CopyOut) {
+pub(super) fn copy_end(out: &mut Vec<u8>, copy: &CopyOut, rows: u64) {
     let mut end = Vec::new();
+    if rows == 0 && copy.is_binary() {
+        copy.begin(&mut end, std::iter::empty());
+    }
     copy.end(&mut end);
     if !end.is_empty() {
         build::copy_data(out, &end);

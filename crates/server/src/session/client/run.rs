@@ -138,7 +138,7 @@ impl ClientSession {
                     to: To::Copy(copy.clone(), options.format),
                 };
                 rows.send(&how, None, &statement.text, limits, out, sink).await?;
-                copy_end(out, &copy);
+                copy_end(out, &copy, rows.sent());
                 rows.tag(0)
             }
             (_, None) => {
