@@ -18,7 +18,7 @@ const MARK: char = '\u{1}';
 
 /// Gives all columns of a statement without an alias theirs.
 pub(super) fn label(statement: &mut ast::Statement) {
-    _ = statement.visit(&mut Labels);
+    _ = statement.visit(&mut Labels { outermost: true });
 }
 
 /// Gives the outermost columns of `to` the names that they have in `from`, where both have as many.
@@ -59,29 +59,32 @@ pub(crate) fn shown_in(text: &str) -> Cow<'_, str> {
     Cow::Owned(std::iter::once(first).chain(rest).collect())
 }
 
-struct Labels;
+struct Labels {
+    outermost: bool,
+}
 
 impl VisitorMut for Labels {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        label_body(&mut query.body);
+        label_body(&mut query.body, self.outermost);
+        self.outermost = false;
         ControlFlow::Continue(())
     }
 }
 
-fn label_body(body: &mut SetExpr) {
+fn label_body(body: &mut SetExpr, outermost: bool) {
     match body {
-        SetExpr::Select(select) => label_select(select),
+        SetExpr::Select(select) => label_select(select, outermost),
         SetExpr::SetOperation { left, right, .. } => {
-            label_body(left);
-            label_body(right);
+            label_body(left, outermost);
+            label_body(right, outermost);
         }
         _ => {}
     }
 }
 
-fn label_select(select: &mut Select) {
+fn label_select(select: &mut Select, outermost: bool) {
     let items = &select.projection;
     let names: Vec<Option<String>> = items.iter().map(name_of).collect();
     let wild = names.iter().any(Option::is_none);
@@ -91,12 +94,13 @@ fn label_select(select: &mut Select) {
         let (SelectItem::UnnamedExpr(of), Some(name)) = (item, name) else {
             continue;
         };
-        let again = wild || items[..at].iter().any(|before| same_column(before, item));
+        let again = items[..at].iter().any(|before| same_column(before, item))
+            || is_column(of) && items.iter().any(|wild| may_have(wild, of, outermost));
         if is_unnest(of) || is_column(of) && !again {
             continue;
         }
         let twice = names.iter().flatten().filter(|other| *other == name).count() > 1;
-        let alias = match again || twice || elsewhere.contains(name) {
+        let alias = match again || wild || twice || elsewhere.contains(name) {
             true => format!("{name}{MARK}{at}"),
             false => name.clone(),
         };
@@ -129,6 +133,20 @@ fn same_column(one: &SelectItem, other: &SelectItem) -> bool {
     let column = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(of) if is_column(of));
     let may_be = column(one) && column(other) && (bare(one) || bare(other));
     one == other || may_be && name_of(one) == name_of(other)
+}
+
+/// Whether `*` or `t.*` may have a column that stands beside it. Queries around a subquery must find the column by its name, so there only what
+/// surely is there twice counts.
+fn may_have(wild: &SelectItem, column: &Expr, outermost: bool) -> bool {
+    match (wild, column) {
+        (SelectItem::Wildcard(_), _) => true,
+        (SelectItem::QualifiedWildcard(..), Expr::Identifier(_)) => outermost,
+        (SelectItem::QualifiedWildcard(of, _), Expr::CompoundIdentifier(parts)) => {
+            of.to_string().to_lowercase() == format!("{}.*", folded(&parts[0]))
+                || of.to_string() == folded(&parts[0])
+        }
+        _ => false,
+    }
 }
 
 /// What DataFusion names as PostgreSQL does; a longer one may be a field of a structure.

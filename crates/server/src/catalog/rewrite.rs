@@ -403,7 +403,11 @@ impl VisitorMut for Shown {
             }
             Expr::Subquery(query) if self.system => at_most_one(query),
             Expr::Cast { expr, data_type, .. } => {
-                if let Some(name) = typed::cast_to(data_type) {
+                let hex = literal(expr).and_then(|text| text.strip_prefix("\\x"));
+                if let (ast::DataType::Bytea, Some(hex)) = (&*data_type, hex) {
+                    let text = |text: &str| Expr::Value(Value::SingleQuotedString(text.to_owned()).into());
+                    *of = call("decode", vec![text(hex), text("hex")]);
+                } else if let Some(name) = typed::cast_to(data_type) {
                     *of = call(name, vec![take(expr)]);
                 } else if matches!(type_name(data_type).as_str(), "text" | "varchar") && is_uuid(expr) {
                     *of = call(typed::UUID_TEXT, vec![take(expr)]);

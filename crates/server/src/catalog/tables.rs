@@ -156,6 +156,12 @@ pub(crate) const TABLES: &[(&str, &str, Make, bool)] = &[
         false,
     ),
     (
+        "pg_cursors",
+        "name:text statement:text is_holdable:bool is_binary:bool is_scrollable:bool creation_time:timestamptz",
+        |_| Vec::new(),
+        false,
+    ),
+    (
         "pg_sequence",
         "seqrelid:oid seqtypid:oid seqstart:int8 seqincrement:int8 seqmax:int8 seqmin:int8 seqcache:int8 seqcycle:bool",
         |_| Vec::new(),

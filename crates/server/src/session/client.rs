@@ -4,7 +4,7 @@ mod run;
 
 use self::run::{is_query, returns_rows};
 use super::cancel::CancelHandle;
-use super::commands::{no_cursor, schema_of};
+use super::commands::{no_cursor, schema_of, unsupported};
 use super::engine::Inner;
 use super::parameters;
 use super::plan::{Planned, read_only};
@@ -191,6 +191,7 @@ impl ClientSession {
             }
             // Here already: drivers bind the parameters that they count in the text.
             Kind::Write(what) => return Err(read_only(what)),
+            Kind::Unsupported(what) => return Err(unsupported(what)),
             kind => prepared.columns = schema_of(kind, None).map(|schema| columns_of(&schema)),
         }
         if prepared.parameters.is_empty()

@@ -146,10 +146,6 @@ impl ClientSession {
                 None => Err(no_cursor(name)),
             },
             Kind::Nothing(tag) => Ok(tag),
-            Kind::Unsupported(what) => Err(Refusal::new(
-                code::NOT_SUPPORTED,
-                format!("{what} is not supported"),
-            )),
             _ => Err(Refusal::new(
                 code::INTERNAL_ERROR,
                 "this statement has no such way",
@@ -308,6 +304,10 @@ impl ClientSession {
         self.cursors.insert(name.to_owned(), (portal, hold));
         Ok(())
     }
+}
+
+pub(super) fn unsupported(what: &str) -> Refusal {
+    Refusal::new(code::NOT_SUPPORTED, format!("{what} is not supported"))
 }
 
 pub(super) fn no_cursor(name: &str) -> Refusal {

@@ -142,10 +142,10 @@ def aggregates():
 def expressions():
     found = (
         Order.objects.annotate(
-            name=Concat(Lower("customer"), Value("!")),
+            name=Concat(Lower("customer"), Value("!"), output_field=models.TextField()),
             size=Length("customer"),
             kind=Case(When(price__gt=25, then=Value("big")), default=Value("small")),
-            nothing=Coalesce("note", Value("-")),
+            nothing=Coalesce("note", Value("-"), output_field=models.TextField()),
             twice=F("price") * 2,
             number=Window(RowNumber(), order_by=F("id").desc()),
         )
