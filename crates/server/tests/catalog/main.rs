@@ -26,11 +26,19 @@ const KNOWN: &[(&str, &str)] = &[
     ("psql 44 \\dL", "DataFusion's tables have no `tableoid`"),
     ("psql 46 \\sf version", "functions have no numbers by their names"),
     (
-        "django 5 django 5",
-        "DataFusion has no `UNNEST ... WITH ORDINALITY`",
+        "jdbc 12 jdbc 12",
+        "`regproc` columns hold names, and are not compared with numbers",
     ),
     (
-        "jdbc 12 jdbc 12",
+        "tools 16 grafana tables",
+        "arguments of `generate_series` must be literals for DataFusion",
+    ),
+    (
+        "tools 20 pgadmin settings",
+        "there is no function `pg_show_all_settings`",
+    ),
+    (
+        "tools 21 npgsql types",
         "`regproc` columns hold names, and are not compared with numbers",
     ),
 ];

@@ -2,8 +2,6 @@
 SELECT current_schema(), session_user
 -- dbeaver version
 SELECT version()
--- dbeaver search path
-SHOW search_path
 -- dbeaver database
 SELECT db.oid, db.* FROM pg_catalog.pg_database db WHERE datallowconn AND NOT datistemplate OR db.datname = 'corun' ORDER BY db.datname
 -- dbeaver settings
@@ -83,8 +81,6 @@ UNION SELECT schemaname, matviewname AS objectname FROM pg_catalog.pg_matviews) 
 WHERE t.schemaname !~ '^pg_' AND t.schemaname <> 'information_schema' AND pg_catalog.has_schema_privilege(current_user, t.schemaname, 'usage')
 -- metabase time zone
 SHOW TIMEZONE
--- grafana version
-SELECT current_setting('server_version_num')::int / 100 AS version
 -- grafana tables
 SELECT CASE WHEN quote_ident(table_schema) IN (SELECT CASE WHEN trim(s[i]) = '"$user"' THEN user ELSE trim(s[i]) END
 FROM generate_series(array_lower(string_to_array(current_setting('search_path'), ','), 1), array_upper(string_to_array(current_setting('search_path'), ','), 1)) AS i,
