@@ -4,9 +4,11 @@
 mod authority;
 mod clients;
 mod manifests;
+mod names;
 mod operate;
 #[path = "../../../corun/tests/program/mod.rs"]
 mod program;
+mod psql;
 mod scratch;
 mod serve;
 mod serve_users;

@@ -1,5 +1,6 @@
 //! Functions that clients ask the system with: what the session is, what stands behind a number, how something would be written.
 
+use super::attributes;
 use super::facts::SessionFacts;
 use super::oids::{self, Object};
 use super::relations::quoted;
@@ -26,10 +27,10 @@ pub(crate) struct Context {
 }
 
 /// A call: its arguments as columns.
-struct Call<'a> {
+pub(super) struct Call<'a> {
     name: &'static str,
     context: &'a Context,
-    columns: Vec<ArrayRef>,
+    pub(super) columns: Vec<ArrayRef>,
     rows: usize,
 }
 
@@ -46,7 +47,7 @@ impl Call<'_> {
             .collect())
     }
 
-    fn number(&self, at: usize) -> Result<Vec<Option<i32>>> {
+    pub(super) fn number(&self, at: usize) -> Result<Vec<Option<i32>>> {
         let Some(column) = self.columns.get(at) else {
             return Ok(vec![None; self.rows]);
         };
@@ -54,7 +55,7 @@ impl Call<'_> {
         Ok(numbers.as_primitive::<Int32Type>().iter().collect())
     }
 
-    fn object(&self, number: Option<i32>) -> Option<Object> {
+    pub(super) fn object(&self, number: Option<i32>) -> Option<Object> {
         oids::object(&self.context.catalog, number?)
     }
 
@@ -64,7 +65,7 @@ impl Call<'_> {
     }
 }
 
-fn texts(of: impl Iterator<Item = Option<String>>) -> Result<ArrayRef> {
+pub(super) fn texts(of: impl Iterator<Item = Option<String>>) -> Result<ArrayRef> {
     Ok(Arc::new(of.collect::<StringArray>()))
 }
 
@@ -140,6 +141,8 @@ const FUNCTIONS: &[(&str, Returns, Run)] = &[
     ("pg_get_expr", Returns::Text, |call| {
         texts(call.text(0)?.into_iter())
     }),
+    ("attribute_default", Returns::Text, attributes::default),
+    ("attribute_names", Returns::Texts, attributes::names),
     ("pg_get_userbyid", Returns::Text, pg_get_userbyid),
     ("obj_description", Returns::Text, |call| call.same(None)),
     ("col_description", Returns::Text, |call| call.same(None)),
@@ -165,6 +168,11 @@ const FUNCTIONS: &[(&str, Returns, Run)] = &[
         call.same(Some(""))
     }),
     ("pg_size_pretty", Returns::Text, pg_size_pretty),
+    ("quote_literal", Returns::Text, quote_literal),
+    // There are no such locks.
+    ("pg_advisory_unlock_all", Returns::Text, |call| {
+        call.same(Some(""))
+    }),
     ("pg_client_encoding", Returns::Text, |call| {
         call.same(Some("UTF8"))
     }),
@@ -365,7 +373,7 @@ fn current_schemas(call: &Call<'_>) -> Result<ArrayRef> {
 
 fn setting(context: &Context, name: &str) -> Option<String> {
     let constant = || {
-        let all = super::tables::settings(&*context.facts).into_iter();
+        let all = super::settings::settings(&*context.facts).into_iter();
         all.filter(|setting| setting.name.eq_ignore_ascii_case(name))
             .map(|setting| setting.value)
             .next()
@@ -470,6 +478,14 @@ fn pg_size_pretty(call: &Call<'_>) -> Result<ArrayRef> {
             .iter()
             .map(|bytes| bytes.map(pretty)),
     )
+}
+
+fn quote_literal(call: &Call<'_>) -> Result<ArrayRef> {
+    let quoted = |text: String| {
+        let escape = if text.contains('\\') { "E" } else { "" };
+        format!("{escape}'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
+    };
+    texts(call.text(0)?.into_iter().map(|text| text.map(quoted)))
 }
 
 /// Whether a name without a schema would mean this relation.

@@ -1,7 +1,7 @@
 //! PostgreSQL's `pg_catalog` and `information_schema` over the catalogs of a session, and the functions that clients ask the system with.
 //!
 //! ```text
-//!  text ─► parse (rewrite) ─► planner ─► names ─► SessionCatalog (schema)
+//!  text ─► parse (rewrite, labels) ─► planner ─► names ─► SessionCatalog (schema)
 //!                                                   ├─ pg_catalog: relations ─► tables; static rows of datafusion-pg-catalog
 //!                                                   ├─ information_schema: relations ─► information
 //!                                                   └─ everything else: the catalog's own schemas
@@ -10,21 +10,27 @@
 //! Order of calls: [`install`] once for each session, then [`parse`] for each text. Numbers of objects (`oids`) are the same for all sessions
 //! as long as the process lives. What it is not: a place for rights; [`SessionFacts`] answers who may do what.
 
+mod attributes;
 mod facts;
 mod functions;
 mod information;
+mod labels;
 mod oids;
 mod relations;
 mod rewrite;
 mod roles;
 mod rows;
 mod schema;
+mod settings;
 mod tables;
+mod typed;
 mod types;
 
 pub use facts::{ActivityFact, RoleFact, SessionFacts, SettingFact};
+pub(crate) use labels::{shown, shown_in};
 pub use rewrite::parse;
-pub use types::{PgType, pg_type};
+pub(crate) use typed::cast_by;
+pub use types::{PgType, pg_type, pg_type_of};
 
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, MemoryCatalogProviderList};
 use datafusion::error::{DataFusionError, Result};
@@ -77,6 +83,9 @@ pub fn install(context: &SessionContext, facts: Arc<dyn SessionFacts>) -> Result
         facts,
     });
     for function in functions::all_of(&about) {
+        context.register_udf(function);
+    }
+    for function in typed::all() {
         context.register_udf(function);
     }
     context.register_udf(format_type::create_format_type_udf());

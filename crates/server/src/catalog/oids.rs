@@ -32,8 +32,10 @@ pub(crate) struct Object {
     pub(crate) name: String,
     /// The text of an index or a constraint.
     pub(crate) definition: String,
-    /// Columns of an index.
+    /// Columns of an index or a table.
     pub(crate) columns: Vec<String>,
+    /// Defaults of a table's columns.
+    pub(crate) defaults: Vec<Option<String>>,
 }
 
 #[derive(Default)]

@@ -2,7 +2,7 @@
 //! of them is made from this.
 
 use super::oids::{self, Object};
-use super::types::{PgType, pg_type};
+use super::types::{PgType, pg_type_of};
 use corun_datafusion::store::StoreTable;
 use corun_store::TableDef;
 use datafusion::catalog::{CatalogProvider, TableProvider};
@@ -80,7 +80,7 @@ fn relation(catalog: &str, schema: &str, name: &str, of: &Arc<dyn TableProvider>
         .iter()
         .map(|field| Column {
             name: field.name().clone(),
-            of: pg_type(field.data_type()),
+            of: pg_type_of(field),
             nullable: field.is_nullable(),
             default: default(definition.as_ref(), field.name()),
         })
@@ -93,8 +93,16 @@ fn relation(catalog: &str, schema: &str, name: &str, of: &Arc<dyn TableProvider>
         .into_iter()
         .map(|key| index(catalog, schema, name, &columns, key))
         .collect();
+    let object = Object {
+        kind: "class",
+        schema: schema.to_owned(),
+        name: name.to_owned(),
+        definition: String::new(),
+        columns: columns.iter().map(|column| column.name.clone()).collect(),
+        defaults: columns.iter().map(|column| column.default.clone()).collect(),
+    };
     Relation {
-        oid: oids::of(catalog, "class", schema, name),
+        oid: oids::enter(catalog, object),
         schema: schema.to_owned(),
         name: name.to_owned(),
         kind: match of.table_type() {
@@ -206,6 +214,7 @@ fn index(catalog: &str, schema: &str, table: &str, columns: &[Column], key: Key)
         name: format!("{table}/{}", key.name),
         definition,
         columns: names.clone(),
+        defaults: Vec::new(),
     };
     let constraint = key.key.then(|| {
         let word = if key.primary { "PRIMARY KEY" } else { "UNIQUE" };

@@ -4,17 +4,18 @@
 //! and the like become calls. What names one is rewritten by `datafusion-pg-catalog`, which replaces what DataFusion cannot do: a subquery in
 //! the list of columns that depends on the row becomes null. That is why users' statements do not go there.
 
+use super::labels::{label, label_as};
+use super::typed;
 use datafusion::error::Result;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{
     self, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
-    Ident, ObjectName, ObjectNamePart, SelectItem, SetExpr, TableFactor, Value, VisitMut, VisitorMut,
+    Ident, ObjectName, ObjectNamePart, SelectItem, SetExpr, TableFactor, Value, VisitMut, Visitor,
+    VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
-use datafusion_pg_catalog::sql::rules::{
-    AliasDuplicatedProjectionRewrite, FixVersionColumnName, SqlStatementRewriteRule, StripCallableQualifier,
-};
+use datafusion_pg_catalog::sql::rules::{SqlStatementRewriteRule, StripCallableQualifier};
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
@@ -48,15 +49,19 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>> {
 fn rewritten(mut sql: ast::Statement, replaced: Option<&ast::Statement>) -> ast::Statement {
     let mut names = SystemNames::default();
     _ = sql.visit(&mut names);
-    let mut before = QualifiedRegclass::default();
+    // Columns are named by what the client wrote, not by what becomes of it.
+    label(&mut sql);
+    let mut before = Before::default();
     _ = sql.visit(&mut before);
     let mut sql = match (names.found, replaced) {
-        (true, Some(replaced)) if !before.changed => replaced.clone(),
-        (true, _) => COMPATIBLE.rewrite(sql),
-        (false, _) => {
-            let sql = StripCallableQualifier.rewrite(sql);
-            AliasDuplicatedProjectionRewrite.rewrite(FixVersionColumnName.rewrite(sql))
+        (true, Some(replaced)) if !before.changed => {
+            let mut replaced = replaced.clone();
+            label_as(&sql, &mut replaced);
+            label(&mut replaced);
+            replaced
         }
+        (true, _) => COMPATIBLE.rewrite(sql),
+        (false, _) => StripCallableQualifier.rewrite(sql),
     };
     _ = sql.visit(&mut SystemNames::default());
     _ = sql.visit(&mut Shown { system: names.found });
@@ -133,13 +138,14 @@ fn literal(of: &Expr) -> Option<&str> {
     }
 }
 
-/// `'schema.table'::regclass`, which the other rewrites take for a table of that name.
+/// What the other rewrites would lose: `'schema.table'::regclass`, which they take for a table of that name, and what reads a column's default
+/// from `pg_attrdef` or the columns of a key or an index, which they make null or leave to DataFusion, which cannot plan it.
 #[derive(Default)]
-struct QualifiedRegclass {
+struct Before {
     changed: bool,
 }
 
-impl VisitorMut for QualifiedRegclass {
+impl VisitorMut for Before {
     type Break = ();
 
     fn pre_visit_expr(&mut self, of: &mut Expr) -> ControlFlow<()> {
@@ -150,6 +156,93 @@ impl VisitorMut for QualifiedRegclass {
             let argument = std::mem::replace(expr.as_mut(), Expr::Value(Value::Null.into()));
             *of = call("regclass_of", vec![argument]);
             self.changed = true;
+        }
+        let written = match of {
+            Expr::Subquery(query) => column_of_default(query).map(|column| call("attribute_default", column)),
+            Expr::Function(function) => names_of_key(function).map(|key| call("attribute_names", key)),
+            _ => None,
+        };
+        if let Some(written) = written {
+            *of = written;
+            self.changed = true;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, of: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived { subquery, .. } = of
+            && let SetExpr::Select(select) = subquery.body.as_mut()
+            && let [index, keys] = select.from.as_mut_slice()
+            && matches!(&keys.relation, TableFactor::UNNEST { with_ordinality: true, array_exprs, .. } if array_exprs.len() == 2)
+            && let TableFactor::Table { name, .. } = &mut index.relation
+            && last(name).is_some_and(|name| name == "pg_index")
+        {
+            *name = ObjectName::from(vec![Ident::new("pg_catalog"), Ident::new("corun_index_keys")]);
+            select.from.truncate(1);
+            self.changed = true;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn last(name: &ObjectName) -> Option<String> {
+    Some(name.0.last()?.as_ident()?.value.to_ascii_lowercase())
+}
+
+/// Table and numbers of the columns whose names `array(SELECT attname FROM unnest(conkey) WITH ORDINALITY ...)` lists.
+fn names_of_key(function: &Function) -> Option<Vec<Expr>> {
+    let FunctionArguments::Subquery(query) = &function.args else {
+        return None;
+    };
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return None;
+    };
+    let TableFactor::UNNEST { array_exprs, .. } = &select.from.first()?.relation else {
+        return None;
+    };
+    let mut columns = Columns::default();
+    _ = ast::Visit::visit(select.selection.as_ref()?, &mut columns);
+    Some(vec![columns.named("conrelid")?, array_exprs.first()?.clone()])
+}
+
+/// Table and number of the column whose default a subquery over `pg_attrdef` reads.
+fn column_of_default(query: &ast::Query) -> Option<Vec<Expr>> {
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return None;
+    };
+    let [from] = select.from.as_slice() else {
+        return None;
+    };
+    let TableFactor::Table { name, .. } = &from.relation else {
+        return None;
+    };
+    if last(name)? != "pg_attrdef" || !from.joins.is_empty() {
+        return None;
+    }
+    let mut columns = Columns::default();
+    _ = ast::Visit::visit(select.selection.as_ref()?, &mut columns);
+    Some(vec![columns.named("attrelid")?, columns.named("attnum")?])
+}
+
+/// Columns with the names of their tables.
+#[derive(Default)]
+struct Columns(Vec<(String, Expr)>);
+
+impl Columns {
+    fn named(&self, name: &str) -> Option<Expr> {
+        let (_, column) = self.0.iter().find(|(known, _)| known == name)?;
+        Some(column.clone())
+    }
+}
+
+impl Visitor for Columns {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, of: &Expr) -> ControlFlow<()> {
+        if let Expr::CompoundIdentifier(parts) = of
+            && let Some(last) = parts.last()
+        {
+            self.0.push((last.value.to_ascii_lowercase(), of.clone()));
         }
         ControlFlow::Continue(())
     }
@@ -221,6 +314,14 @@ fn backslash(pattern: &str, escape: char) -> String {
     written
 }
 
+fn is_uuid(of: &Expr) -> bool {
+    match of {
+        Expr::Nested(inner) => is_uuid(inner),
+        Expr::Function(function) => last(&function.name).is_some_and(|name| name == "corun_uuid"),
+        _ => false,
+    }
+}
+
 impl Shown {
     /// `x::regclass` as the name of `x`.
     fn name_of(of: &mut Expr) -> Option<Expr> {
@@ -259,19 +360,11 @@ impl VisitorMut for Shown {
                     *of = name;
                 }
             }
-            for (at, item) in select.projection.iter_mut().enumerate().filter(|_| self.system) {
+            for item in select.projection.iter_mut().filter(|_| self.system) {
                 if let SelectItem::UnnamedExpr(of) | SelectItem::ExprWithAlias { expr: of, .. } = item
                     && matches!(of, Expr::Case { .. })
                 {
                     _ = of.visit(&mut NoSubqueries);
-                }
-                let null =
-                    matches!(item, SelectItem::UnnamedExpr(Expr::Value(value)) if value.value == Value::Null);
-                if null {
-                    *item = SelectItem::ExprWithAlias {
-                        expr: Expr::Value(Value::Null.into()),
-                        alias: Ident::with_quote('"', format!("?column?{}", at + 1)),
-                    };
                 }
             }
         }
@@ -309,6 +402,22 @@ impl VisitorMut for Shown {
                 }
             }
             Expr::Subquery(query) if self.system => at_most_one(query),
+            Expr::Cast { expr, data_type, .. } => {
+                let hex = literal(expr).and_then(|text| text.strip_prefix("\\x"));
+                if let (ast::DataType::Bytea, Some(hex)) = (&*data_type, hex) {
+                    let text = |text: &str| Expr::Value(Value::SingleQuotedString(text.to_owned()).into());
+                    *of = call("decode", vec![text(hex), text("hex")]);
+                } else if let Some(name) = typed::cast_to(data_type) {
+                    *of = call(name, vec![take(expr)]);
+                } else if matches!(type_name(data_type).as_str(), "text" | "varchar") && is_uuid(expr) {
+                    *of = call(typed::UUID_TEXT, vec![take(expr)]);
+                }
+            }
+            Expr::TypedString(written) => {
+                if let Some(name) = typed::cast_to(&written.data_type) {
+                    *of = call(name, vec![Expr::Value(written.value.clone())]);
+                }
+            }
             Expr::Function(function) if self.system => {
                 let name = function.name.0.last().and_then(|part| part.as_ident());
                 let name = name
@@ -372,7 +481,7 @@ mod tests {
 
     #[test]
     fn statements_of_users_keep_their_subqueries() {
-        let sql = "SELECT (SELECT max(b) FROM u WHERE u.a = t.a) FROM t";
+        let sql = "SELECT (SELECT max(b) AS m FROM u WHERE u.a = t.a) AS n FROM t";
         assert_eq!(of(sql), sql);
     }
 
@@ -389,8 +498,21 @@ mod tests {
     fn numbers_are_shown_as_names() {
         assert_eq!(
             of("SELECT oid::regclass FROM pg_class"),
-            "SELECT regclass_name(oid) FROM pg_catalog.pg_class"
+            "SELECT regclass_name(oid) AS \"oid\" FROM pg_catalog.pg_class"
         );
-        assert_eq!(of("SELECT 'a.b'::regclass"), "SELECT regclass_of('a.b')");
+        assert_eq!(
+            of("SELECT 'a.b'::regclass AS r"),
+            "SELECT regclass_of('a.b') AS r"
+        );
+    }
+
+    #[test]
+    fn defaults_are_asked_of_a_function() {
+        assert_eq!(
+            of(
+                "SELECT (SELECT d.adbin FROM pg_attrdef d WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum) AS d FROM pg_attribute a"
+            ),
+            "SELECT attribute_default(a.attrelid, a.attnum) AS d FROM pg_catalog.pg_attribute AS a"
+        );
     }
 }

@@ -5,6 +5,7 @@ use super::oids;
 use super::relations::{Relation, schemas};
 use super::roles::{pg_auth_members, pg_roles, pg_user};
 use super::rows::{Value, row, table};
+use super::settings::pg_settings;
 use super::types;
 use datafusion::catalog::{CatalogProvider, TableProvider};
 use datafusion::error::Result;
@@ -55,6 +56,13 @@ pub(crate) const TABLES: &[(&str, &str, Make, bool)] = &[
          indisexclusion:bool indimmediate:bool indisclustered:bool indisvalid:bool indcheckxmin:bool indisready:bool indislive:bool \
          indisreplident:bool indkey:int2[] indcollation:oid[] indclass:oid[] indoption:int2[] indexprs:text indpred:text",
         pg_index,
+        true,
+    ),
+    // Not PostgreSQL's: what `unnest(indkey, indoption) WITH ORDINALITY` beside pg_index would be.
+    (
+        "corun_index_keys",
+        "indexrelid:oid indrelid:oid indisunique:bool indisprimary:bool indexprs:text key:int2 option:int2 arridx:int8",
+        corun_index_keys,
         true,
     ),
     (
@@ -151,6 +159,12 @@ pub(crate) const TABLES: &[(&str, &str, Make, bool)] = &[
         "pg_locks",
         "locktype:text database:oid relation:oid page:int4 tuple:int2 virtualxid:text transactionid:int4 classid:oid objid:oid \
          objsubid:int2 virtualtransaction:text pid:int4 mode:text granted:bool fastpath:bool waitstart:timestamptz",
+        |_| Vec::new(),
+        false,
+    ),
+    (
+        "pg_cursors",
+        "name:text statement:text is_holdable:bool is_binary:bool is_scrollable:bool creation_time:timestamptz",
         |_| Vec::new(),
         false,
     ),
@@ -413,6 +427,25 @@ fn pg_index(source: &Source<'_>) -> Rows {
     source.indexes().map(of).collect()
 }
 
+fn corun_index_keys(source: &Source<'_>) -> Rows {
+    let keys = source.indexes().flat_map(|(relation, index)| {
+        let keys = index.columns.iter().zip(1i64..);
+        keys.map(|(column, at)| {
+            row![
+                index.oid,
+                relation.oid,
+                index.unique,
+                index.primary,
+                Value::Null,
+                *column,
+                0,
+                at
+            ]
+        })
+    });
+    keys.collect()
+}
+
 fn pg_constraint(source: &Source<'_>) -> Rows {
     let of = |(relation, index): (&Relation, &super::relations::Index)| {
         let kind = if index.primary { "p" } else { "u" };
@@ -570,57 +603,6 @@ fn pg_database(source: &Source<'_>) -> Rows {
         ]
     };
     source.catalogs.iter().map(of).collect()
-}
-
-/// Settings that no session has but clients ask for.
-const CONSTANTS: &[(&str, &str)] = &[
-    ("max_index_keys", "32"),
-    ("max_identifier_length", "63"),
-    ("block_size", "8192"),
-    ("default_table_access_method", "heap"),
-];
-
-/// Name, value and description of all settings.
-pub(crate) fn settings(facts: &dyn SessionFacts) -> Vec<super::facts::SettingFact> {
-    let mut settings = facts.settings();
-    for (name, value) in CONSTANTS {
-        if !settings.iter().any(|known| known.name == *name) {
-            settings.push(super::facts::SettingFact {
-                name: (*name).to_owned(),
-                value: (*value).to_owned(),
-                description: String::new(),
-            });
-        }
-    }
-    settings.sort_by(|one, other| one.name.cmp(&other.name));
-    settings
-}
-
-fn pg_settings(source: &Source<'_>) -> Rows {
-    let settings = settings(source.facts).into_iter();
-    settings
-        .map(|setting| {
-            row![
-                setting.name,
-                setting.value.clone(),
-                Value::Null,
-                "Settings",
-                setting.description,
-                Value::Null,
-                "user",
-                "string",
-                "session",
-                Value::Null,
-                Value::Null,
-                Value::Null,
-                setting.value.clone(),
-                setting.value,
-                Value::Null,
-                Value::Null,
-                false
-            ]
-        })
-        .collect()
 }
 
 fn pg_stat_activity(source: &Source<'_>) -> Rows {

@@ -1,6 +1,7 @@
 //! PostgreSQL's types of Arrow's.
 
-use arrow::datatypes::DataType;
+use super::typed::{JSONB, extension};
+use arrow::datatypes::{DataType, Field};
 
 /// A type as `pg_attribute` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,8 @@ const TYPES: &[(i32, i32, i16, &str)] = &[
     (1184, 1185, 8, "timestamp with time zone"),
     (1186, 1187, 16, "interval"),
     (1700, 1231, -1, "numeric"),
+    (2950, 2951, 16, "uuid"),
+    (3802, 3807, -1, "jsonb"),
 ];
 
 /// The type that clients are told for a column of this Arrow type. Numbers without sign get the next wider type with one; structures are
@@ -77,6 +80,17 @@ pub fn pg_type(of: &DataType) -> PgType {
     }
 }
 
+/// The same of a field, which may say that its values are UUIDs or JSON.
+pub fn pg_type_of(field: &Field) -> PgType {
+    let plain = |oid| PgType { oid, modifier: -1 };
+    match (extension(field), field.data_type()) {
+        (Some("arrow.uuid"), DataType::FixedSizeBinary(16)) => plain(2950),
+        (Some("arrow.json"), _) if field.metadata().contains_key(JSONB) => plain(3802),
+        (Some("arrow.json"), _) => plain(114),
+        (_, of) => pg_type(of),
+    }
+}
+
 /// Bytes of a value; -1: as many as it needs.
 pub(crate) fn length(oid: i32) -> i16 {
     TYPES
@@ -110,6 +124,8 @@ const NAMES: &[(i32, &str)] = &[
     (1184, "timestamptz"),
     (1186, "interval"),
     (1700, "numeric"),
+    (2950, "uuid"),
+    (3802, "jsonb"),
     (1000, "_bool"),
     (1001, "_bytea"),
     (1016, "_int8"),
@@ -119,6 +135,11 @@ const NAMES: &[(i32, &str)] = &[
     (1021, "_float4"),
     (1022, "_float8"),
     (1182, "_date"),
+    (1183, "_time"),
+    (1187, "_interval"),
+    (199, "_json"),
+    (2951, "_uuid"),
+    (3807, "_jsonb"),
     (1115, "_timestamp"),
     (1185, "_timestamptz"),
     (1231, "_numeric"),

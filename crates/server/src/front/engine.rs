@@ -58,6 +58,12 @@ pub trait SqlSession: Send + 'static {
         types: &[u32],
     ) -> impl Future<Output = Result<Described<Self::Prepared>, Refusal>> + Send;
 
+    /// The columns of a cursor, which the protocol takes for a portal.
+    fn cursor(&self, name: &str) -> Option<Vec<Column>> {
+        _ = name;
+        None
+    }
+
     /// Binds a statement to parameters.
     ///
     /// # Errors
@@ -136,6 +142,10 @@ impl SqlSession for ClientSession {
             columns: statement.columns.clone(),
             statement,
         })
+    }
+
+    fn cursor(&self, name: &str) -> Option<Vec<Column>> {
+        ClientSession::cursor(self, name)
     }
 
     fn bind<'v>(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use corun_wire::error::{Refusal, code};
-use corun_wire::server::{Action, Executed, Message, ResultFormats, Session, welcome};
+use corun_wire::server::{Action, Executed, Message, ResultFormats, Session, Target, welcome};
 use corun_wire::startup::Startup;
 use corun_wire::{TransactionStatus, build};
 use ring::rand::SecureRandom as _;
@@ -184,6 +184,13 @@ impl<S: SqlSession> Work<S> {
     }
 
     async fn message(&mut self, message: Message<'_>) -> Result<(), Stop> {
+        if let Message::Describe(Target::Portal(name)) = message
+            && !self.session.has_portal(name)
+            && let Some(columns) = self.sql.cursor(name)
+        {
+            build::row_description_of(self.outlet.pending(), &columns, &ResultFormats::default());
+            return Ok(());
+        }
         match self.session.message(message, self.outlet.pending()) {
             Action::Nothing => {
                 self.agree();

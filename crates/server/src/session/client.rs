@@ -4,10 +4,10 @@ mod run;
 
 use self::run::returns_rows;
 use super::cancel::CancelHandle;
-use super::commands::{no_cursor, schema_of};
+use super::commands::{no_cursor, schema_of, unsupported};
 use super::engine::Inner;
 use super::parameters;
-use super::plan::Planned;
+use super::plan::{Planned, read_only};
 use super::portal::{Limits, Portal, State};
 use super::share::{SessionTurn, UserShare};
 use super::shared::Shared;
@@ -234,6 +234,9 @@ impl ClientSession {
                 let (cursor, _) = self.cursors.get(name).ok_or_else(|| no_cursor(name))?;
                 prepared.columns.clone_from(&cursor.prepared.columns);
             }
+            // Here already: drivers bind the parameters that they count in the text.
+            Kind::Write(what) => return Err(read_only(what)),
+            Kind::Unsupported(what) => return Err(unsupported(what)),
             kind => prepared.columns = schema_of(kind, None).map(|schema| columns_of(&schema)),
         }
         if prepared.parameters.is_empty()
@@ -253,6 +256,11 @@ impl ClientSession {
             )
             .hint("EXECUTE knows statements of PREPARE, not those of the protocol.")
         })
+    }
+
+    /// The columns of a cursor that `DECLARE` has made.
+    pub fn cursor(&self, name: &str) -> Option<Vec<Column>> {
+        self.cursors.get(name)?.0.prepared.columns.clone()
     }
 
     /// Gives a statement its parameters, as they come in a Bind (`Bind::parameters`).

@@ -2,10 +2,9 @@
 
 use super::client::{ClientSession, Effect, Prepared};
 use super::error::more;
-use super::plan::read_only;
 use super::portal::{Portal, State};
 use super::statement::{Kind, Parsed};
-use crate::catalog::SessionFacts as _;
+use crate::catalog::{SessionFacts as _, shown_in};
 use crate::users::{Change, Right};
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -48,7 +47,7 @@ fn rows(schema: SchemaRef, rows: &[Vec<String>]) -> Result<RecordBatch, Refusal>
 
 /// Lines of a text as rows of `QUERY PLAN`.
 pub(super) fn lines(text: &str) -> Result<RecordBatch, Refusal> {
-    let lines: Vec<Vec<String>> = text.lines().map(|line| vec![line.to_owned()]).collect();
+    let lines: Vec<Vec<String>> = shown_in(text).lines().map(|line| vec![line.to_owned()]).collect();
     rows(texts(&["QUERY PLAN"]), &lines)
 }
 
@@ -149,11 +148,6 @@ impl ClientSession {
             },
             Kind::Nothing(tag) => Ok(tag),
             Kind::Rights(change) => self.change_rights(change),
-            Kind::Write(what) => Err(read_only(what)),
-            Kind::Unsupported(what) => Err(Refusal::new(
-                code::NOT_SUPPORTED,
-                format!("{what} is not supported"),
-            )),
             _ => Err(Refusal::new(
                 code::INTERNAL_ERROR,
                 "this statement has no such way",
@@ -372,6 +366,10 @@ impl ClientSession {
         self.cursors.insert(name.to_owned(), (portal, hold));
         Ok(())
     }
+}
+
+pub(super) fn unsupported(what: &str) -> Refusal {
+    Refusal::new(code::NOT_SUPPORTED, format!("{what} is not supported"))
 }
 
 pub(super) fn no_cursor(name: &str) -> Refusal {

@@ -331,7 +331,12 @@ impl Engine {
             ("is_superuser", superuser),
             ("session_authorization", who.user.as_str()),
         ];
-        let settings = Settings::new(&fixed, most, timeout.chain(given))?;
+        let options = who.options.iter().find(|(name, _)| name == "options");
+        let arguments = arguments(options.map_or("", |(_, text)| text))?;
+        let arguments = arguments
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
+        let settings = Settings::new(&fixed, most, timeout.chain(arguments).chain(given))?;
         let failed = |error| super::error::refusal(&error, "");
         let share = self.0.share(&who.user)?;
         let mut state = self.0.base.state();
@@ -412,6 +417,38 @@ impl Engine {
         };
         (pool.reserved(), most)
     }
+}
+
+/// Settings in `options`, which has arguments of PostgreSQL's server: `-c name=value` or `--name=value`. `\` keeps a space.
+fn arguments(text: &str) -> Result<Vec<(String, String)>, Refusal> {
+    let mut words = vec![String::new()];
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => words
+                .last_mut()
+                .into_iter()
+                .for_each(|word| word.extend(chars.next())),
+            c if c.is_whitespace() => words.push(String::new()),
+            c => words.last_mut().into_iter().for_each(|word| word.push(c)),
+        }
+    }
+    let mut words = words.into_iter().filter(|word| !word.is_empty());
+    let mut settings = Vec::new();
+    while let Some(word) = words.next() {
+        let setting = match (word.strip_prefix("--"), word.strip_prefix("-c")) {
+            (Some(long), _) => Some(long.to_owned()),
+            (None, Some("")) => words.next(),
+            (None, short) => short.map(str::to_owned),
+        };
+        let pair = setting.as_deref().and_then(|setting| setting.split_once('='));
+        let Some((name, value)) = pair else {
+            let what = format!("invalid command-line argument for server process: {word}");
+            return Err(Refusal::new(code::SYNTAX_ERROR, what).hint("Write options as -c name=value."));
+        };
+        settings.push((name.replace('-', "_"), value.to_owned()));
+    }
+    Ok(settings)
 }
 
 /// What a startup packet says that is no setting.

@@ -1,6 +1,7 @@
 //! What clients are told of DataFusion's errors: a SQLSTATE, PostgreSQL's words where there are some, the place in the text.
 
 use super::statement::byte_of;
+use crate::catalog::{shown, shown_in};
 use crate::data::DataError;
 use arrow::error::ArrowError;
 use corun_datafusion::{EngineError, nearest};
@@ -181,7 +182,7 @@ fn clean(what: &str) -> String {
     ] {
         what = what.strip_prefix(prefix).unwrap_or(what);
     }
-    what.replace("DataFusion", "the engine")
+    shown_in(what).replace("DataFusion", "the engine")
 }
 
 /// What a parser says, with the place that stands at the end: `... at Line: 1, Column: 8`.
@@ -219,7 +220,7 @@ fn of_schema(error: &SchemaError) -> Refusal {
                 Some(_) => Refusal::new(UNDEFINED_COLUMN, format!("column {name} does not exist")),
                 None => Refusal::new(UNDEFINED_COLUMN, format!("column \"{name}\" does not exist")),
             };
-            let known: Vec<&str> = valid_fields.iter().map(|field| field.name()).collect();
+            let known: Vec<&str> = valid_fields.iter().map(|field| shown(field.name())).collect();
             match nearest(field.name(), &known) {
                 Some(near) => {
                     let of = valid_fields.iter().find(|field| field.name() == near);

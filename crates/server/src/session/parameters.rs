@@ -4,6 +4,7 @@
 //! takes literals of unknown type.
 
 use super::values::type_of;
+use crate::catalog::cast_by;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::{Kind, Numeric, Type, Value};
@@ -11,7 +12,7 @@ use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, DataType as SqlType, ExactNumberInfo, Expr, LimitClause, Query, TimezoneInfo,
-    Value as SqlValue, ValueWithSpan, Visit, Visitor,
+    Value as SqlValue, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
 };
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -57,6 +58,47 @@ pub(super) fn type_named(name: &str) -> Option<Type> {
     match array {
         true => Type::array_of(kind),
         false => Some(Type::single(kind)),
+    }
+}
+
+/// The statement with `x = ANY($1)` as `x = $1`, which tells the planner the type of the elements, and the numbers of these parameters.
+pub(super) fn elements(statement: &Statement) -> Option<(Statement, Vec<usize>)> {
+    let Statement::Statement(sql) = statement else {
+        return None;
+    };
+    let mut sql = sql.clone();
+    let mut found = Elements(Vec::new());
+    _ = VisitMut::visit(sql.as_mut(), &mut found);
+    (!found.0.is_empty()).then_some((Statement::Statement(sql), found.0))
+}
+
+struct Elements(Vec<usize>);
+
+impl VisitorMut for Elements {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, of: &mut Expr) -> ControlFlow<()> {
+        if let Expr::AnyOp {
+            left,
+            compare_op,
+            right,
+            ..
+        }
+        | Expr::AllOp {
+            left,
+            compare_op,
+            right,
+        } = of
+            && let Some(number) = placeholder(right)
+        {
+            self.0.push(number);
+            *of = Expr::BinaryOp {
+                left: left.clone(),
+                op: compare_op.clone(),
+                right: right.clone(),
+            };
+        }
+        ControlFlow::Continue(())
     }
 }
 
@@ -124,6 +166,12 @@ impl Visitor for Found {
         }
         if let Expr::Cast { expr, data_type, .. } = of
             && let (Some(number), Some(of)) = (placeholder(expr), type_named(&data_type.to_string()))
+        {
+            self.casts.entry(number.saturating_sub(1)).or_insert(of);
+        }
+        if let Expr::Function(function) = of
+            && let Some((inner, oid)) = cast_by(function)
+            && let (Some(number), Some(of)) = (placeholder(inner), Type::of(oid))
         {
             self.casts.entry(number.saturating_sub(1)).or_insert(of);
         }

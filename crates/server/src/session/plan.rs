@@ -5,7 +5,7 @@ use super::client::ClientSession;
 use super::error::{self, more};
 use super::parameters;
 use super::settings::check_bounds;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 use corun_datafusion::nearest;
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::Type;
@@ -20,6 +20,7 @@ use futures::FutureExt;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 /// Tables that a statement may name, each time that it does.
 const RELATIONS_MAX: usize = 500;
@@ -48,11 +49,22 @@ impl ClientSession {
         }
         // Once to find the types out, once with them.
         let untyped = self.plan_typed(statement, None, text).await;
-        let inferred: HashMap<String, Option<DataType>> = match &untyped {
+        let mut inferred: HashMap<String, Option<DataType>> = match &untyped {
             Ok(plan) => plan.get_parameter_types().unwrap_or_default(),
             // It may be for want of types; with them it is told again.
             Err(_) => HashMap::new(),
         };
+        if let Some((elements, numbers)) = parameters::elements(statement)
+            && let Ok(plan) = self.plan_typed(&elements, None, text).await
+        {
+            let types = plan.get_parameter_types().unwrap_or_default();
+            for name in numbers.into_iter().map(|number| format!("${number}")) {
+                if let Some(Some(of)) = types.get(&name) {
+                    let list = DataType::List(Arc::new(Field::new_list_field(of.clone(), true)));
+                    inferred.insert(name, Some(list));
+                }
+            }
+        }
         let types = parameters::decide(given, &inferred, &casts)?;
         let plan = self.plan_typed(statement, Some(&types), text).await?;
         Ok(Planned {
@@ -208,8 +220,24 @@ impl ClientSession {
         // A table of that very name in another schema is nearer than one of a similar name.
         let bare = name.rsplit('.').next().unwrap_or(&name);
         let elsewhere = known.iter().find(|known| known.rsplit('.').next() == Some(bare));
-        let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        match elsewhere.map(String::as_str).or_else(|| nearest(&name, &known)) {
+        let whole: Vec<&str> = known.iter().map(String::as_str).collect();
+        let bare_of: Vec<&str> = whole
+            .iter()
+            .map(|name| name.rsplit('.').next().unwrap_or(name))
+            .collect();
+        let similar = || {
+            let near = nearest(bare, &bare_of)?;
+            whole
+                .iter()
+                .zip(&bare_of)
+                .find(|(_, known)| **known == near)
+                .map(|(whole, _)| *whole)
+        };
+        match elsewhere
+            .map(String::as_str)
+            .or_else(|| nearest(&name, &whole))
+            .or_else(similar)
+        {
             Some(near) => refusal.hint(format!("Perhaps you meant the table \"{near}\".")),
             None => refusal.hint("\\d in psql, or information_schema.tables, lists the tables."),
         }

@@ -4,15 +4,15 @@ use super::cancel::Running;
 use super::client::Prepared;
 use super::error;
 use super::share::Turn;
-use super::values::{cells, plain};
+use super::values::{cells_as, plain};
 use super::zone::Zone;
 use crate::operate::Work;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use corun_datafusion::Submitted;
 use corun_wire::error::{Refusal, code};
-use corun_wire::server::ResultFormats;
-use corun_wire::values::{CopyFormat, CopyOut, Format, Row, Value};
+use corun_wire::server::{Column, ResultFormats};
+use corun_wire::values::{CopyFormat, CopyOut, Format, Kind, Row, Value};
 use corun_wire::{backend, build};
 use datafusion::common::ScalarValue;
 use datafusion::execution::SendableRecordBatchStream;
@@ -195,7 +195,7 @@ impl Rows {
             let Some((batch, at)) = &mut self.batch else {
                 return Ok(true);
             };
-            let rows = encode(batch, *at, left, how, out)?;
+            let rows = encode(batch, *at, left, how, self.sent == 0, out)?;
             *at += rows;
             left -= rows;
             self.sent += rows as u64;
@@ -235,6 +235,8 @@ impl Rows {
 /// How rows are written.
 pub(super) struct Encoding<'a> {
     pub(super) zone: Zone,
+    /// As the client was told of them.
+    pub(super) columns: &'a [Column],
     pub(super) to: To<'a>,
 }
 
@@ -249,12 +251,17 @@ fn encode(
     at: usize,
     most: usize,
     how: &Encoding<'_>,
+    first: bool,
     out: &mut Vec<u8>,
 ) -> Result<usize, Refusal> {
     let arrays = plain(&batch.slice(at, batch.num_rows() - at))?;
     let columns = arrays
         .iter()
-        .map(|array| cells(array.as_ref()))
+        .enumerate()
+        .map(|(at, array)| {
+            let kind = how.columns.get(at).map_or(Kind::Unknown, |column| column.of.kind);
+            cells_as(array.as_ref(), kind)
+        })
         .collect::<Result<Vec<_>, _>>()?;
     let mut rows = 0;
     let mut fields: Vec<(Vec<u8>, bool)> = vec![Default::default(); columns.len()];
@@ -288,7 +295,12 @@ fn encode(
                 let fields = fields
                     .iter()
                     .map(|(field, null)| (!null).then_some(field.as_slice()));
-                build::message(out, corun_wire::frontend::COPY_DATA, |out| copy.row(out, fields));
+                build::message(out, corun_wire::frontend::COPY_DATA, |out| {
+                    if first && rows == 0 && copy.is_binary() {
+                        copy.begin(out, std::iter::empty());
+                    }
+                    copy.row(out, fields);
+                });
             }
         }
         rows += 1;
@@ -300,7 +312,7 @@ fn write(value: &Value<'_>, format: Format, zone: &Zone, out: &mut Vec<u8>) {
     value.write(out, format, zone);
 }
 
-/// What stands before and behind the rows of a COPY.
+/// What stands before and behind the rows of a COPY. The head of a binary one is sent with the first row: drivers expect a row in each message.
 pub(super) fn copy_frame<'n>(
     out: &mut Vec<u8>,
     copy: &CopyOut,
@@ -311,13 +323,16 @@ pub(super) fn copy_frame<'n>(
     build::copy_response(out, backend::COPY_OUT, format == CopyFormat::Binary, columns);
     let mut begin = Vec::new();
     copy.begin(&mut begin, names);
-    if !begin.is_empty() {
+    if !begin.is_empty() && format != CopyFormat::Binary {
         build::copy_data(out, &begin);
     }
 }
 
-pub(super) fn copy_end(out: &mut Vec<u8>, copy: &CopyOut) {
+pub(super) fn copy_end(out: &mut Vec<u8>, copy: &CopyOut, rows: u64) {
     let mut end = Vec::new();
+    if rows == 0 && copy.is_binary() {
+        copy.begin(&mut end, std::iter::empty());
+    }
     copy.end(&mut end);
     if !end.is_empty() {
         build::copy_data(out, &end);

@@ -1,6 +1,6 @@
 //! Arrow's columns as PostgreSQL's values.
 
-use crate::catalog::pg_type;
+use crate::catalog::{pg_type, pg_type_of, shown};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{
@@ -26,10 +26,13 @@ pub(super) fn type_of(of: &DataType) -> Type {
 
 /// The columns of a result.
 pub(super) fn columns_of(schema: &Schema) -> Vec<Column> {
-    let column = |field: &Arc<Field>| Column {
-        name: field.name().clone(),
-        of: type_of(field.data_type()),
-        modifier: pg_type(field.data_type()).modifier,
+    let column = |field: &Arc<Field>| {
+        let of = pg_type_of(field);
+        Column {
+            name: shown(field.name()).to_owned(),
+            of: Type::of(of.oid.unsigned_abs()).unwrap_or(Type::TEXT),
+            modifier: of.modifier,
+        }
     };
     schema.fields().iter().map(column).collect()
 }
@@ -61,6 +64,27 @@ fn out_of_range(what: &str) -> Refusal {
 
 /// Microseconds of a day.
 const DAY_US: i64 = 86_400_000_000;
+
+/// The values of a column that clients see as this kind: UUIDs and JSON are bytes and texts for Arrow. `array` is [`plain`].
+///
+/// # Errors
+/// An Arrow type that has no values here.
+pub(super) fn cells_as<'a>(array: &'a dyn Array, kind: Kind) -> Result<Cells<'a>, Refusal> {
+    let read = cells(array)?;
+    if !matches!(kind, Kind::Uuid | Kind::Json | Kind::Jsonb) {
+        return Ok(read);
+    }
+    let value = move |value| match (kind, value) {
+        (Kind::Uuid, Value::Bytea(bytes)) => match <[u8; 16]>::try_from(bytes.as_ref()) {
+            Ok(bytes) => Value::Uuid(bytes),
+            Err(_) => Value::Bytea(bytes),
+        },
+        (Kind::Json, Value::Text(text)) => Value::Json(text),
+        (Kind::Jsonb, Value::Text(text)) => Value::Jsonb(text),
+        (_, value) => value,
+    };
+    Ok(Box::new(move |row| Ok(read(row)?.map(value))))
+}
 
 /// Cells of a type whose values need no check.
 macro_rules! simple {
@@ -95,7 +119,7 @@ macro_rules! texts {
 ///
 /// # Errors
 /// An Arrow type that has no values here.
-pub(super) fn cells<'a>(array: &'a dyn Array) -> Result<Cells<'a>, Refusal> {
+fn cells<'a>(array: &'a dyn Array) -> Result<Cells<'a>, Refusal> {
     Ok(match array.data_type() {
         DataType::Null => Box::new(|_| Ok(None)),
         DataType::Boolean => {

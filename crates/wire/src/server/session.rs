@@ -146,6 +146,11 @@ impl<S: Clone, P> Session<S, P> {
         self.bytes
     }
 
+    /// Whether there is such a portal; also so while messages are passed over until the next Sync.
+    pub fn has_portal(&self, name: &str) -> bool {
+        self.skips || self.portals.contains_key(name)
+    }
+
     /// Takes a message and says what to do; what can be answered at once is appended to `out`.
     ///
     /// # Panics

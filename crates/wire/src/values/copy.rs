@@ -110,6 +110,11 @@ impl CopyOut {
         }
     }
 
+    /// Whether the format is the binary one.
+    pub fn is_binary(&self) -> bool {
+        self.options.format == CopyFormat::Binary
+    }
+
     /// Appends a row.
     pub fn row<'f>(&self, out: &mut Vec<u8>, fields: impl Iterator<Item = Option<&'f [u8]>>) {
         if self.options.format == CopyFormat::Binary {

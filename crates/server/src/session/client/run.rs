@@ -1,6 +1,7 @@
 //! A client's statements are run: what [`ClientSession::run`] and [`ClientSession::simple`] do.
 
 use super::{ClientSession, Prepared};
+use crate::catalog::shown;
 use crate::session::commands::{lines, no_cursor};
 use crate::session::error::{self, more};
 use crate::session::parameters;
@@ -160,27 +161,24 @@ impl ClientSession {
             (Kind::CopyOut { options, .. }, _) => {
                 let copy = CopyOut::new(options.clone());
                 let schema = rows.schema();
-                let names: Vec<&str> = schema
-                    .fields()
-                    .iter()
-                    .map(|field| field.name().as_str())
-                    .collect();
+                let names: Vec<&str> = schema.fields().iter().map(|field| shown(field.name())).collect();
                 copy_frame(out, &copy, options.format, names.into_iter());
                 let how = Encoding {
                     zone,
+                    columns: &columns_of(&schema),
                     to: To::Copy(copy.clone(), options.format),
                 };
                 rows.send(&how, None, &statement.text, limits, out, sink).await?;
-                copy_end(out, &copy);
+                copy_end(out, &copy, rows.sent());
                 rows.tag(0)
             }
             (_, None) => {
                 let count = rows.count(&statement.text, limits).await?;
                 rows.tag(count)
             }
-            (_, Some(_)) => {
+            (_, Some(columns)) => {
                 let to = To::DataRows(formats);
-                let how = Encoding { zone, to };
+                let how = Encoding { zone, columns, to };
                 if !rows
                     .send(&how, rows_max, &statement.text, limits, out, sink)
                     .await?
@@ -375,10 +373,11 @@ impl ClientSession {
         if let State::Rows(rows) = &mut portal.state {
             let zone = self.shared.settings.lock().zone();
             let to = To::DataRows(formats);
+            let columns = portal.prepared.columns.as_deref().unwrap_or_default();
             let before = rows.sent();
             let ended = rows
                 .send(
-                    &Encoding { zone, to },
+                    &Encoding { zone, columns, to },
                     rows_max,
                     &portal.prepared.statement.text,
                     limits,

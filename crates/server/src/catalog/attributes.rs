@@ -1,0 +1,40 @@
+//! Columns of tables by their numbers, for what DataFusion cannot ask with subqueries.
+
+use super::functions::{Call, texts};
+use arrow::array::{ArrayRef, AsArray, ListBuilder, StringBuilder};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Int32Type};
+use datafusion::error::Result;
+use std::sync::Arc;
+
+/// The position of a column by its number.
+fn position(number: Option<i32>) -> Option<usize> {
+    usize::try_from(number?).ok()?.checked_sub(1)
+}
+
+/// `attribute_default(table, column)`.
+pub(super) fn default(call: &Call<'_>) -> Result<ArrayRef> {
+    let columns = call.number(1)?;
+    let objects = call.number(0)?.into_iter().map(|number| call.object(number));
+    texts(objects.zip(columns).map(|(object, column)| {
+        let object = object.filter(|object| object.kind == "class")?;
+        object.defaults.get(position(column)?)?.clone()
+    }))
+}
+
+/// `attribute_names(table, columns)`.
+pub(super) fn names(call: &Call<'_>) -> Result<ArrayRef> {
+    let numbers = DataType::List(Arc::new(Field::new_list_field(DataType::Int32, true)));
+    let lists = cast(&call.columns[1], &numbers)?;
+    let mut names = ListBuilder::new(StringBuilder::new());
+    for (table, list) in call.number(0)?.into_iter().zip(lists.as_list::<i32>().iter()) {
+        let object = call.object(table).filter(|object| object.kind == "class");
+        let (Some(object), Some(list)) = (object, list) else {
+            names.append_null();
+            continue;
+        };
+        let columns = list.as_primitive::<Int32Type>().iter();
+        names.append_value(columns.map(|column| object.columns.get(position(column)?).cloned()));
+    }
+    Ok(Arc::new(names.finish()))
+}
