@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use corun_model::cache::coschedule::{
-    Config, LlcDomain, Owner, PolicyName, Query, QueryId, Scheduler, Start,
+    Config, LlcDomain, PolicyName, Query, QueryId, Scheduler, Start,
 };
 use corun_model::cache::locality::{Classifier, Locality, Thresholds};
 use corun_model::cache::plan_choice::{COST_MARGIN, ChoiceRule, choose};
@@ -238,7 +238,7 @@ impl HeavyQueue {
                 footprint: candidate.footprint,
                 expected_ns: newcomer.expected_ns,
                 parts: 0,
-                owner: Owner::default(),
+                owner: corun_model::cache::coschedule::Owner::default(),
             };
             if queue_state.scheduler.arrive(now_ns, query).is_err() {
                 // Full: nobody waits for a hint.
