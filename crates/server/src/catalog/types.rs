@@ -168,11 +168,7 @@ mod tests {
     fn types_are_postgresql_s() {
         assert_eq!(pg_type(&DataType::Utf8View).oid, 25);
         assert_eq!(pg_type(&DataType::Decimal128(10, 2)).modifier, (10 << 16 | 2) + 4);
-        let list = DataType::List(Arc::new(arrow::datatypes::Field::new(
-            "item",
-            DataType::Int64,
-            true,
-        )));
+        let list = DataType::List(Arc::new(Field::new("item", DataType::Int64, true)));
         assert_eq!(pg_type(&list).oid, 1016);
     }
 }

@@ -15,7 +15,7 @@ use corun_wire::server::Login;
 use corun_wire::transport::Transport;
 use tokio::sync::oneshot;
 
-use super::access::AccessState;
+use super::access::LoginAccess;
 use super::engine::SqlSession;
 use super::outlet::Pipe;
 use super::shared::ClientId;
@@ -50,7 +50,7 @@ pub(super) struct Client<S: SqlSession> {
 /// What a client is at.
 pub(super) enum Stage<S: SqlSession> {
     /// It has not logged in; by what it is judged.
-    Login(Box<Login>, Arc<AccessState>),
+    Login(Box<Login>, LoginAccess),
     /// It waits for nothing.
     Idle(Box<Work<S>>),
     /// A task has its session.

@@ -124,7 +124,7 @@ impl Rows {
     /// Tells what was done since the last call.
     pub(super) fn account(&mut self, work: &mut Work) {
         work.rows += self.sent - std::mem::replace(&mut self.accounted, self.sent);
-        if let Source::Coordinated(query) = &self.source {
+        if let Source::Coordinated(query, _) = &self.source {
             work.class = Some(query.decision().class);
             if let Some(report) = query.report() {
                 work.waited = Some(Duration::from_nanos(report.waited_ns));

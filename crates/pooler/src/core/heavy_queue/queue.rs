@@ -9,9 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use corun_model::cache::coschedule::{
-    Config, LlcDomain, PolicyName, Query, QueryId, Scheduler, Start,
-};
+use corun_model::cache::coschedule::{Config, LlcDomain, PolicyName, Query, QueryId, Scheduler, Start};
 use corun_model::cache::locality::{Classifier, Locality, Thresholds};
 use corun_model::cache::plan_choice::{COST_MARGIN, ChoiceRule, choose};
 use corun_model::cache::slowdown::{SlowdownModel, StatementId};
