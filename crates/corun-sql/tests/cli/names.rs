@@ -145,7 +145,11 @@ const NAMES: &[(&str, &str)] = &[
 ];
 
 /// What this server cannot run, for another reason than names.
-const NOT_HERE: &[&str] = &[];
+const NOT_HERE: &[&str] = &[
+    "select exists (select 1), not exists (select 1)",
+    "select array[1, 2], array(select a from t)",
+    "select (a), ((a)) + 1, b collate \"C\" from t",
+];
 
 /// The first line that psql prints for each statement.
 fn headers(login: &str, first: &[&str]) -> Vec<String> {

@@ -4,8 +4,9 @@
 //! there twice, or may be meant by something else, it gets [`MARK`] and a number, which [`shown`] takes away before a client sees it.
 
 use datafusion::sql::sqlparser::ast::{
-    self, AccessExpr, ArrayElemTypeDef, DataType, ExactNumberInfo, Expr, Ident, ObjectName, Query, Select,
-    SelectItem, SetExpr, TimezoneInfo, TrimWhereField, Value, Visit, VisitMut, Visitor, VisitorMut,
+    self, AccessExpr, ArrayElemTypeDef, DataType, ExactNumberInfo, Expr, Ident, ObjectName, OrderByKind,
+    Query, Select, SelectItem, SetExpr, TimezoneInfo, TrimWhereField, Value, Visit, VisitMut, Visitor,
+    VisitorMut,
 };
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -69,7 +70,27 @@ impl VisitorMut for Labels {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         label_body(&mut query.body, self.outermost);
         self.outermost = false;
+        order_distinct(query);
         ControlFlow::Continue(())
+    }
+}
+
+/// `SELECT DISTINCT f(a) ... ORDER BY f(a)` is ordered by the alias: DataFusion no longer sees that both are the same.
+fn order_distinct(query: &mut Query) {
+    let (SetExpr::Select(select), Some(order)) = (query.body.as_ref(), &mut query.order_by) else {
+        return;
+    };
+    let OrderByKind::Expressions(by) = &mut order.kind else {
+        return;
+    };
+    for by in by.iter_mut().filter(|_| select.distinct.is_some()) {
+        let alias = select.projection.iter().find_map(|item| match item {
+            SelectItem::ExprWithAlias { expr, alias } if *expr == by.expr => Some(alias.clone()),
+            _ => None,
+        });
+        if let Some(alias) = alias {
+            by.expr = Expr::Identifier(alias);
+        }
     }
 }
 
