@@ -8,6 +8,12 @@
 //! or if it fails where an error is expected, whatever its words. What cannot be had on a server that only reads is not applicable: what
 //! writes, what needs tables made by that or files that are not published, and plans.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program prints what it found"
+)]
+
 #[path = "sqllogictest/text.rs"]
 mod text;
 

@@ -122,11 +122,10 @@ fn work_that_is_shared_is_counted() {
             &["1", "--rounds", "1", "-f", "six.sql", "--set", &set, "--json"],
         );
         let objects = objects(&run);
-        let kept = of_kind(&objects, "query")
+        of_kind(&objects, "query")
             .iter()
             .map(|query| query["shared_kept"].as_u64().expect("a coordinator says so"))
-            .sum::<u64>();
-        kept
+            .sum::<u64>()
     };
     let kept = taken("on");
     assert!((1..=5).contains(&kept), "{kept}");

@@ -8,7 +8,7 @@
 //! Pure: no clock, no server. What a scheduler's policy makes of the mix is its own code in the same virtual time
 //! ([`played_by`]).
 
-use corun_model::cache::coschedule::{Config, LlcDomain, PolicyName, Query, QueryId, Scheduler};
+use corun_model::cache::coschedule::{Config, LlcDomain, Owner, PolicyName, Query, QueryId, Scheduler};
 use corun_model::cache::locality::Footprint;
 use corun_model::cache::slowdown::{SlowdownModel, StatementId};
 use corun_model::units::{Bytes, CpuId};
@@ -248,6 +248,7 @@ pub fn played_by(
             footprint: footprints[kind],
             expected_ns: Some(matrix.alone[kind] * NANOSECONDS),
             parts: 0,
+            owner: Owner::default(),
         };
         scheduler.borrow_mut().arrive(0, query).ok()?;
     }

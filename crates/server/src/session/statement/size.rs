@@ -70,7 +70,7 @@ pub(super) fn check_text(text: &str) -> Result<(), Refusal> {
     let (mut pieces, mut in_word) = (0, false);
     for byte in text.bytes() {
         let now = of_word(byte);
-        pieces += usize::from(!(now && in_word) && !byte.is_ascii_whitespace());
+        pieces += usize::from(!((now && in_word) || byte.is_ascii_whitespace()));
         in_word = now;
     }
     match pieces > PIECES_MAX {
@@ -113,7 +113,7 @@ pub(super) fn check(words: &[Word], text: &str) -> Result<(), Refusal> {
             Token::Word(name) if name.quote_style.is_some() => {}
             Token::Word(name) => {
                 let chains = |known: &&str| known.eq_ignore_ascii_case(&name.value);
-                level.here += usize::from(CHAINING.iter().any(|known| chains(&known)));
+                level.here += usize::from(CHAINING.iter().any(chains));
             }
             Token::Number(..)
             | Token::SingleQuotedString(_)
