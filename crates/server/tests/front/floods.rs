@@ -54,7 +54,9 @@ fn every_kind_of_message_malformed_and_too_long() {
         for length in [i32::MAX, i32::MIN, 0, 3] {
             let mut raw = Raw::log_in(&server, "ann");
             raw.send(&[&[tag], &length.to_be_bytes()[..]].concat());
-            assert!(says(&raw.rest(), "08P01"), "{} {length}", char::from(tag));
+            // Who says goodbye is not told that it did so wrongly.
+            let told = says(&raw.rest(), "08P01");
+            assert!(told || tag == b'X', "{} {length}", char::from(tag));
         }
         // With bodies that it cannot have: an error or nothing, and the connection serves or ends.
         for body in [
@@ -118,8 +120,9 @@ fn thousands_of_statements_and_portals() {
     }
     assert!(refused > 0, "there is a bound, and it is told");
     let mut refused = 0;
+    let mut raw = Raw::log_in(&server, "ann");
     raw.send(&[parse("", "rows 2"), SYNC.to_vec()].concat());
-    raw.until(backend::READY);
+    assert_eq!(raw.until(backend::READY), "1Z");
     // All in one transaction: its portals live until the Sync.
     let some = (0..most.portals_max + 10).map(|number| bind(&format!("p{number}"), ""));
     raw.send(&[some.collect::<Vec<_>>().concat(), SYNC.to_vec()].concat());

@@ -33,8 +33,8 @@ fn rows_of_files() {
 fn differences_of_times_have_days() {
     let server = Server::new();
     let mut session = server.session();
-    let sql = "SELECT timestamp '2001-09-29 03:00' - timestamp '2001-07-27 12:00', \
-        timestamp '2001-09-28 11:00' - timestamp '2001-09-29 12:00'";
+    let sql = "SELECT timestamp '2001-09-29 03:00:00' - timestamp '2001-07-27 12:00:00', \
+        timestamp '2001-09-28 11:00:00' - timestamp '2001-09-29 12:00:00'";
     // As PostgreSQL 15 writes them.
     assert_eq!(
         server.rows(&mut session, sql),

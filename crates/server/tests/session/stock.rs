@@ -14,9 +14,9 @@ const PARTITIONS: usize = 3;
 /// Joins, groups, a subquery and an order over the tables of [`tables`].
 const QUERIES: &[&str] = &[
     "select d_word, sum(f_value) as total from facts, dims where f_key = d_key and d_key < 50 group by d_word order by total desc limit 5",
-    "select count(*) from facts where exists (select 1 from dims where d_key = f_key and d_word like 'w1%')",
-    "select f_key, count(distinct f_value) from facts group by f_key order by f_key",
-    "select a.f_key from facts a left join dims on a.f_key = d_key where a.f_value > (select avg(f_value) from facts)",
+    "select count(*) as n from facts where exists (select 1 from dims where d_key = f_key and d_word like 'w1%')",
+    "select f_key, count(distinct f_value) as n from facts group by f_key order by f_key",
+    "select a.f_key from facts a left join dims on a.f_key = d_key where a.f_value > (select avg(f_value) as mean from facts)",
 ];
 
 /// `facts` in two files, `dims` in one.

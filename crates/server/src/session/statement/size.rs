@@ -15,7 +15,14 @@ const WORDS_MAX: usize = 500_000;
 const PIECES_MAX: usize = 2 * WORDS_MAX;
 
 /// Operators that one expression, or one chain of `UNION` or `JOIN`, may have: the stacks of the threads that walk them are made for it.
-const OPERATORS_MAX: usize = 5_000;
+/// Planning cannot be interrupted, and takes the square of their number, or more: a second or a few for so many.
+const OPERATORS_MAX: usize = 1_000;
+
+/// What a cast counts: DataFusion's planner takes the cube of their number.
+const CAST: usize = 10;
+
+/// What `||` counts, for the same reason.
+const CONCATENATION: usize = 2;
 
 /// Words that put what stands before them and behind them into one node.
 const CHAINING: [&str; 18] = [
@@ -120,6 +127,8 @@ pub(super) fn check(words: &[Word], text: &str) -> Result<(), Refusal> {
             | Token::EscapedStringLiteral(_)
             | Token::Period
             | Token::Placeholder(_) => {}
+            Token::DoubleColon => level.here += CAST,
+            Token::StringConcat => level.here += CONCATENATION,
             _ => level.here += 1,
         }
         let too_deep = levels.last().is_some_and(|level| level.here > OPERATORS_MAX);
