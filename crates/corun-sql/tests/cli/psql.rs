@@ -70,7 +70,6 @@ fn commands_about_tables() {
         ("\\dT", &[]),
         ("\\dD", &[]),
         ("\\dC", &[]),
-        ("\\dO", &[]),
         ("\\dx", &[]),
         ("\\db", &[]),
         ("\\dE", &[]),
@@ -78,7 +77,6 @@ fn commands_about_tables() {
         ("\\dF", &[]),
         ("\\dP", &[]),
         ("\\dRp", &[]),
-        ("\\ddp", &[]),
         ("\\dconfig work_mem", &[]),
         (
             "\\conninfo",
@@ -86,7 +84,8 @@ fn commands_about_tables() {
         ),
         ("\\encoding", &["UTF8"]),
     ] {
-        let printed = server.printed(ON, &[command]);
+        // With titles and what stands below tables.
+        let printed = server.printed(ON, &["\\t off", command]);
         for wanted in wanted {
             assert!(printed.contains(wanted), "{command}: no {wanted} in\n{printed}");
         }
@@ -129,8 +128,8 @@ fn commands_about_queries() {
         ),
         (&["\\timing on", "select 7"], "7\nTime: "),
         (&["\\errverbose"], "There is no previous error.\n"),
-        (&["\\set AUTOCOMMIT off", "select 8", "rollback"], "8\n"),
-        (&["prepare p(int) as select $1 + 1", "execute p(4)"], "5\n"),
+        (&["\\set AUTOCOMMIT off", "select 8;", "rollback"], "8\n"),
+        (&["prepare p(int) as select $1 + 1;", "execute p(4)"], "5\n"),
         (&["\\if true", "select 9", "\\endif"], "9\n"),
     ] {
         // One psql that reads them all: commands such as \gset do not take a statement of their own.

@@ -11,6 +11,8 @@ use corun_wire::error::{Refusal, code};
 use corun_wire::values::Type;
 use datafusion::common::TableReference;
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::source_as_provider;
+use datafusion::functions_table::generate_series::GenerateSeriesTable;
 use datafusion::logical_expr::{LogicalPlan, Statement as PlannedStatement};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
@@ -125,14 +127,23 @@ impl ClientSession {
     fn check_rights(&self, plan: &LogicalPlan) -> Result<(), Refusal> {
         let mut denied = None;
         let user = &self.shared.who.user;
+        // Names without a schema are of the first of the search path.
+        let usual = self
+            .context
+            .state()
+            .config_options()
+            .catalog
+            .default_schema
+            .clone();
         let visited = plan.apply_with_subqueries(|node| {
             if let LogicalPlan::TableScan(scan) = node {
                 let table = scan.table_name.table();
-                let schema = scan.table_name.schema().unwrap_or("public");
+                let schema = scan.table_name.schema().unwrap_or(&usual);
                 let system = matches!(schema, "pg_catalog" | "information_schema");
-                // Files that statements name are the gate's.
+                // Files that statements name are the gate's, and so are functions.
                 let file = crate::data::is_path(table);
-                if !system && !file && !self.engine.rights.may_read(user, schema, table) {
+                let function = source_as_provider(&scan.source)?.is::<GenerateSeriesTable>();
+                if !system && !file && !function && !self.engine.rights.may_read(user, schema, table) {
                     denied = Some(table.to_owned());
                     return Ok(TreeNodeRecursion::Stop);
                 }

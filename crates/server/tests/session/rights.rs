@@ -28,6 +28,22 @@ fn rights_are_in_force_at_once() {
         ["20", "=SELECT 1"]
     );
     denied(&mut eve, "SELECT * FROM sales.q2");
+    // By whatever name, and however the schema is found.
+    server.rows(&mut root, "GRANT SELECT ON ALL TABLES IN SCHEMA public TO eve");
+    server.rows(&mut eve, "SET search_path = sales");
+    denied(&mut eve, "SELECT * FROM q2");
+    server.rows(&mut eve, "SET search_path = public, sales");
+    denied(&mut eve, "SELECT * FROM q2");
+    server.rows(&mut eve, "RESET search_path");
+    server.rows(&mut root, "REVOKE SELECT ON ALL TABLES IN SCHEMA public FROM eve");
+    // Functions are everyone's.
+    assert_eq!(
+        server.rows(
+            &mut eve,
+            "SELECT count(*) FROM generate_series(1, 3) s, range(2) r"
+        ),
+        ["6", "=SELECT 1"]
+    );
     server.rows(&mut root, "GRANT SELECT ON ALL TABLES IN SCHEMA sales TO eve");
     server.rows(&mut eve, "SELECT * FROM sales.q2");
     server.rows(&mut root, "REVOKE SELECT ON ALL TABLES IN SCHEMA sales FROM eve");
