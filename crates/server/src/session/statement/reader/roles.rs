@@ -56,20 +56,27 @@ impl Reader<'_> {
             .then(|| format!("{} ...", words.collect::<Vec<_>>().join(" ")))
     }
 
-    /// Names with commas between them, and what follows.
-    fn names(&self, mut at: usize) -> Result<(Vec<String>, usize), Refusal> {
+    /// Names of roles with commas between them, and what follows.
+    fn names(&self, at: usize) -> Result<(Vec<String>, usize), Refusal> {
+        self.listed(at, |at| match self.keyword(at).as_str() {
+            special @ ("CURRENT_USER" | "SESSION_USER" | "CURRENT_ROLE") => Err(unsupported(special)),
+            "PUBLIC" => {
+                let hint = "Make a role, and its members of those who shall have the right.";
+                Err(unsupported("PUBLIC").hint(hint))
+            }
+            _ => self.name(at),
+        })
+    }
+
+    /// What is read at each place between commas, and the place behind all.
+    fn listed(
+        &self,
+        mut at: usize,
+        read: impl Fn(usize) -> Result<String, Refusal>,
+    ) -> Result<(Vec<String>, usize), Refusal> {
         let mut names = Vec::new();
         loop {
-            names.push(match self.keyword(at).as_str() {
-                "CURRENT_USER" | "SESSION_USER" | "CURRENT_ROLE" => {
-                    return Err(unsupported(&self.keyword(at)));
-                }
-                "PUBLIC" => {
-                    return Err(unsupported("PUBLIC")
-                        .hint("Make a role, and its members of those who shall have the right."));
-                }
-                _ => self.name(at)?,
-            });
+            names.push(read(at)?);
             at += 1;
             match self.is_token(at, &Token::Comma) {
                 true => at += 1,
@@ -210,12 +217,12 @@ impl Reader<'_> {
         match self.keyword(on + 1).as_str() {
             "SCHEMA" => {
                 only("USAGE")?;
-                let (schemas, at) = self.names(on + 2)?;
+                let (schemas, at) = self.listed(on + 2, |at| self.name(at))?;
                 Ok((Right::Usage(schemas), at))
             }
             "ALL" if self.is(on + 2, "TABLES") && self.is(on + 3, "IN") && self.is(on + 4, "SCHEMA") => {
                 only("SELECT")?;
-                let (schemas, at) = self.names(on + 5)?;
+                let (schemas, at) = self.listed(on + 5, |at| self.name(at))?;
                 Ok((
                     Right::Read(schemas.iter().map(|schema| format!("{schema}.*")).collect()),
                     at,
