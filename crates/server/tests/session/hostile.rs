@@ -63,7 +63,10 @@ fn nesting_without_end() {
             format!("SELECT CASE {} END", many("WHEN n = 1 THEN CASE ", 70_000)),
             "54001",
         ),
-        (many("EXPLAIN ", 400_000), "42601"),
+        (many("EXPLAIN ", 400_000), "54001"),
+        (many("PREPARE p AS ", 100_000), "54001"),
+        (many("DECLARE c CURSOR FOR ", 100_000), "54001"),
+        (many("COPY ", 400_000), "54001"),
         (many("SELECT 1;", 100_001), "54000"),
         (
             format!("SELECT n FROM t WHERE n IN ({}1)", many("1234567, ", 1_200_000)),

@@ -24,14 +24,17 @@ const CAST: usize = 10;
 /// What `||` counts, for the same reason.
 const CONCATENATION: usize = 2;
 
-/// Words that put what stands before them and behind them into one node.
-const CHAINING: [&str; 18] = [
+/// Words that put what stands before them and behind them into one node, or a statement into another.
+const CHAINING: [&str; 22] = [
     "AND",
     "AT",
     "BETWEEN",
     "COLLATE",
+    "COPY",
+    "DECLARE",
     "ESCAPE",
     "EXCEPT",
+    "EXPLAIN",
     "ILIKE",
     "IN",
     "INTERSECT",
@@ -42,6 +45,7 @@ const CHAINING: [&str; 18] = [
     "NOT",
     "NOTNULL",
     "OR",
+    "PREPARE",
     "SIMILAR",
     "UNION",
 ];
