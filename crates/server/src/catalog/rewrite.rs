@@ -512,7 +512,7 @@ mod tests {
             of(
                 "SELECT (SELECT d.adbin FROM pg_attrdef d WHERE d.adrelid = a.attrelid AND d.adnum = a.attnum) AS d FROM pg_attribute a"
             ),
-            "SELECT attribute_default(a.attrelid, a.attnum) AS d FROM pg_catalog.pg_attribute AS a"
+            "SELECT attribute_default(a.attrelid, a.attnum) AS d FROM pg_catalog.pg_attribute a"
         );
     }
 }

@@ -11,7 +11,7 @@ fn suites_and_their_cases_are_listed() {
     let run = corun_in(folder.path(), &["bench", "list", "--json"], "");
     assert_eq!(run.code, 0, "{run:?}");
     let suites: Vec<serde_json::Value> = json(&run.out);
-    assert_eq!(suites.len(), 14);
+    assert_eq!(suites.len(), 15);
     for suite in &suites {
         let name = suite["suite"].as_str().expect("a name");
         let cases = corun_in(folder.path(), &["bench", "list", name], "");
