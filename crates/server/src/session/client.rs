@@ -428,8 +428,12 @@ impl ClientSession {
         let state = self.context.state_ref();
         let mut state = state.write();
         let options = state.config_mut().options_mut();
+        let is_moved = options.execution.time_zone.as_ref() != Some(&zone);
         options.execution.time_zone = Some(zone);
         options.catalog.default_schema = path.into_iter().next().unwrap_or_else(|| "public".to_owned());
+        if !is_moved {
+            return;
+        }
         // Functions that know the time zone know the one of before.
         let config = state.config_options();
         let changed = |function: &Arc<ScalarUDF>| function.inner().with_updated_config(config);

@@ -128,13 +128,8 @@ impl ClientSession {
         let mut denied = None;
         let user = &self.shared.who.user;
         // Names without a schema are of the first of the search path.
-        let usual = self
-            .context
-            .state()
-            .config_options()
-            .catalog
-            .default_schema
-            .clone();
+        let state = self.context.state_ref();
+        let usual = state.read().config_options().catalog.default_schema.clone();
         let visited = plan.apply_with_subqueries(|node| {
             if let LogicalPlan::TableScan(scan) = node {
                 let table = scan.table_name.table();
@@ -166,7 +161,8 @@ impl ClientSession {
         if path.len() < 2 {
             return;
         }
-        let Ok(references) = self.context.state().resolve_table_references(statement) else {
+        let state = self.context.state_ref();
+        let Ok(references) = state.read().resolve_table_references(statement) else {
             return;
         };
         let mut moved: HashMap<String, String> = HashMap::new();
