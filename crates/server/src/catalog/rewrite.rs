@@ -16,6 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
 use datafusion_pg_catalog::sql::rules::{SqlStatementRewriteRule, StripCallableQualifier};
+use std::cell::LazyCell;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
@@ -30,38 +31,42 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>> {
         .with_dialect(&PostgreSqlDialect {})
         .build()?
         .parse_statements()?;
+    let count = statements.len();
     // The same statements, with whole texts of known clients replaced; statements that only DataFusion has are no SQL to that parser.
-    let replaced = COMPATIBLE.parse(sql).unwrap_or_default();
-    let whole = replaced.len() == statements.len();
+    let replaced = LazyCell::new(|| {
+        let replaced = COMPATIBLE.parse(sql).ok();
+        replaced
+            .filter(|replaced| replaced.len() == count)
+            .unwrap_or_default()
+    });
     let rewritten = statements
         .into_iter()
         .enumerate()
         .map(|(at, statement)| match statement {
             Statement::Statement(sql) => {
-                let replaced = replaced.get(at).filter(|_| whole);
-                Statement::Statement(Box::new(rewritten(*sql, replaced)))
+                Statement::Statement(Box::new(rewritten(*sql, || replaced.get(at).cloned())))
             }
             other => other,
         });
     Ok(rewritten.collect())
 }
 
-fn rewritten(mut sql: ast::Statement, replaced: Option<&ast::Statement>) -> ast::Statement {
+/// `replaced` is asked only of statements about the system's tables.
+fn rewritten(mut sql: ast::Statement, replaced: impl FnOnce() -> Option<ast::Statement>) -> ast::Statement {
     let mut names = SystemNames::default();
     _ = sql.visit(&mut names);
     // Columns are named by what the client wrote, not by what becomes of it.
     label(&mut sql);
     let mut before = Before::default();
     _ = sql.visit(&mut before);
-    let mut sql = match (names.found, replaced) {
-        (true, Some(replaced)) if !before.changed => {
-            let mut replaced = replaced.clone();
-            label_as(&sql, &mut replaced);
-            label(&mut replaced);
-            replaced
-        }
-        (true, _) => COMPATIBLE.rewrite(sql),
-        (false, _) => StripCallableQualifier.rewrite(sql),
+    let mut sql = if !names.found {
+        StripCallableQualifier.rewrite(sql)
+    } else if let Some(mut replaced) = replaced().filter(|_| !before.changed) {
+        label_as(&sql, &mut replaced);
+        label(&mut replaced);
+        replaced
+    } else {
+        COMPATIBLE.rewrite(sql)
     };
     _ = sql.visit(&mut SystemNames::default());
     _ = sql.visit(&mut Shown { system: names.found });

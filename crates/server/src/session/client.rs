@@ -70,8 +70,8 @@ pub struct Prepared {
     /// The columns of its result; `None`: it returns no rows.
     pub columns: Option<Vec<Column>>,
     pub(super) statement: Parsed,
-    /// The plan of its first run; later ones plan again, since settings and files change.
-    plan: Mutex<Option<LogicalPlan>>,
+    /// The plan of its first run, and the version of the settings that it was made with. Later runs plan again where a table is named.
+    plan: Mutex<Option<(u64, LogicalPlan)>>,
 }
 
 /// One client. Dropping it ends what it runs.
@@ -94,8 +94,8 @@ pub struct ClientSession {
     pub(super) effects: Vec<Effect>,
     /// The version of the settings that the context has.
     pub(super) applied: u64,
-    /// Reported settings as the client knows them.
-    told: BTreeMap<String, String>,
+    /// Reported settings as the client knows them, and of which version they are.
+    told: (u64, BTreeMap<String, String>),
     share: Arc<UserShare>,
     turn: Mutex<SessionTurn>,
 }
@@ -121,7 +121,10 @@ impl ClientSession {
         shared: Arc<Shared>,
         share: Arc<UserShare>,
     ) -> Self {
-        let told = shared.settings.lock().reported().into_iter().collect();
+        let told = {
+            let settings = shared.settings.lock();
+            (settings.version, settings.reported().into_iter().collect())
+        };
         let name = SessionName {
             user: shared.who.user.clone(),
             database: shared.database.clone(),
@@ -208,11 +211,11 @@ impl ClientSession {
                 let Planned { plan, parameters } = self.plan(sql, types, &statement.text).await?;
                 prepared.columns = returns_rows(&plan).then(|| columns_of(plan.schema().as_arrow()));
                 prepared.parameters = parameters;
-                *prepared.plan.lock() = Some(plan);
+                *prepared.plan.lock() = Some((self.applied, plan));
             }
             Kind::CopyOut { query, .. } => {
                 let Planned { plan, .. } = self.plan(query, &[], "").await?;
-                *prepared.plan.lock() = Some(plan);
+                *prepared.plan.lock() = Some((self.applied, plan));
             }
             Kind::Explain { of, .. } => {
                 if let Kind::Planned(sql) = &of.kind {
@@ -221,7 +224,7 @@ impl ClientSession {
                         return Err(Refusal::new(code::NOT_SUPPORTED, "EXPLAIN is for queries only"));
                     }
                     prepared.parameters = parameters;
-                    *prepared.plan.lock() = Some(plan);
+                    *prepared.plan.lock() = Some((self.applied, plan));
                 }
                 prepared.columns = schema_of(&statement.kind, None).map(|schema| columns_of(&schema));
             }
@@ -344,9 +347,14 @@ impl ClientSession {
     /// What there is to tell since the last call.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         let mut effects = std::mem::take(&mut self.effects);
-        let reported = self.shared.settings.lock().reported();
-        for (name, value) in reported {
-            if self.told.insert(name.clone(), value.clone()).as_ref() != Some(&value) {
+        let settings = self.shared.settings.lock();
+        let (version, told) = &mut self.told;
+        if *version == settings.version {
+            return effects;
+        }
+        *version = settings.version;
+        for (name, value) in settings.reported() {
+            if told.insert(name.clone(), value.clone()).as_ref() != Some(&value) {
                 effects.push(Effect::Changed(name, value));
             }
         }

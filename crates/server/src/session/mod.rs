@@ -3,7 +3,7 @@
 //! ```text
 //!  text ─► split (statement) ─► prepare (plan: parse, gate, plan, gate again) ─► bind ─► run ─► Sink
 //!                                                                                        │
-//!                                    queries: the coordinator; the rest: the session ◄───┘
+//!                    queries of tables: the coordinator; the rest: the session ◄─────────┘
 //! ```
 //!
 //! Order of calls: [`Engine::start`] once, [`Engine::session`] for each client. Of a simple query [`ClientSession::simple`] does everything;
@@ -17,6 +17,7 @@ mod client;
 mod commands;
 mod engine;
 mod error;
+mod one_row;
 mod parameters;
 mod plan;
 mod portal;

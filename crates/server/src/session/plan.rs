@@ -84,9 +84,11 @@ impl ClientSession {
         let user = &self.shared.who.user;
         let files = self.engine.rights.files(user);
         self.engine.data.gate(statement, files)?;
-        check_relations(statement)?;
+        let names_tables = check_relations(statement)?;
         let mut statement = statement.clone();
-        self.resolve(&mut statement).await;
+        if names_tables {
+            self.resolve(&mut statement).await;
+        }
         if let (Some(types), Statement::Statement(sql)) = (types, &mut statement) {
             let inner = sql.clone();
             **sql = Sql::Prepare {
@@ -95,10 +97,18 @@ impl ClientSession {
                 statement: inner,
             };
         }
-        let state = self.context.state();
-        // Functions of constants are evaluated here, and may panic.
-        let planning = AssertUnwindSafe(state.statement_to_plan(statement)).catch_unwind();
-        let plan = match planning.await {
+        let at_once = match names_tables {
+            true => None,
+            false => self.planned_at_once(&statement),
+        };
+        let planned = match at_once {
+            Some(planned) => planned,
+            None => {
+                let state = self.context.state();
+                caught(state.statement_to_plan(statement)).await
+            }
+        };
+        let plan = match planned {
             Ok(Ok(plan)) => plan,
             Ok(Err(error)) => return Err(self.with_near_names(error::refusal(&error, text)).await),
             Err(_) => {
@@ -121,6 +131,13 @@ impl ClientSession {
         }
         self.check_rights(&plan)?;
         Ok(plan)
+    }
+
+    /// Plans without a copy of the session's state, which has hundreds of functions. `None`: something has to be waited for.
+    fn planned_at_once(&self, statement: &Statement) -> Option<Caught<LogicalPlan>> {
+        let state = self.context.state_ref();
+        let state = state.read();
+        caught(state.statement_to_plan(statement.clone())).now_or_never()
     }
 
     /// Whether the user may read all tables of a plan.
@@ -251,10 +268,20 @@ impl ClientSession {
     }
 }
 
-/// Refuses a statement with more tables than can be planned in a reasonable time, which nothing interrupts.
-fn check_relations(statement: &Statement) -> Result<(), Refusal> {
+/// What planning gave, or its panic.
+type Caught<T> = std::thread::Result<datafusion::error::Result<T>>;
+
+/// Functions of constants are evaluated while a statement is planned, and may panic.
+fn caught<T>(
+    planning: impl Future<Output = datafusion::error::Result<T>>,
+) -> impl Future<Output = Caught<T>> {
+    AssertUnwindSafe(planning).catch_unwind()
+}
+
+/// Whether a statement names tables, or may. Refuses one with more than can be planned in a reasonable time, which nothing interrupts.
+fn check_relations(statement: &Statement) -> Result<bool, Refusal> {
     let Statement::Statement(sql) = statement else {
-        return Ok(());
+        return Ok(true);
     };
     let mut count = 0;
     let visited = visit_relations(sql.as_ref(), |_| {
@@ -265,7 +292,7 @@ fn check_relations(statement: &Statement) -> Result<(), Refusal> {
         }
     });
     match visited {
-        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Continue(()) => Ok(count > 0),
         ControlFlow::Break(()) => {
             let what = format!("a statement names more than {RELATIONS_MAX} tables");
             Err(Refusal::new("54001", what))

@@ -56,6 +56,46 @@ fn the_time_now_is_in_the_time_zone_of_the_session() {
     assert_eq!(server.rows(&mut session, sql), expected);
 }
 
+/// `LIMIT` takes a statement the long way, through optimizer and coordinator.
+#[test]
+fn a_row_without_tables_is_the_one_that_the_planner_makes() {
+    let server = Server::new();
+    let mut session = server.session();
+    server.rows(&mut session, "SET TIME ZONE 'Asia/Tokyo'");
+    let statements = [
+        "SELECT 1",
+        "SELECT 1 AS a, 'x' || 2 AS b, NULL, true AND NULL, 7 / 2, 7 / 2.0, -3 % 2, 1e300",
+        "SELECT CASE WHEN 1 > 2 THEN 'a' ELSE 'b' END, coalesce(NULL, 3), 2 IN (1, 2), 2 BETWEEN 1 AND 3",
+        "SELECT date '2001-02-03' + interval '1 month', timestamptz '2001-02-03 04:05:06+00', now()::date",
+        "SELECT array[1, 2, NULL], upper('straße'), length('é'), substr('abc', 2), 'abc' LIKE 'a%'",
+        "SELECT version(), current_user, current_database(), current_schema(), current_setting('TimeZone')",
+        "SELECT pg_typeof(1), cast('12' AS integer), '3'::bigint + 1, 1::numeric(10,2), 'abc'::bytea",
+        "SELECT random() < 2, md5('a'), extract(year FROM date '2001-02-03'), to_char(date '2001-02-03', '%Y')",
+        "SELECT (SELECT 1), 2 IN (SELECT 2)",
+        "SELECT count(*), sum(1)",
+        "SELECT unnest(array[1, 2])",
+        "SELECT 1 / 0",
+        "SELECT cast('x' AS integer)",
+        "SELECT no_such(1)",
+        "SELECT nowhere",
+    ];
+    for statement in statements {
+        let (mut short, mut long) = (Collected::default(), Collected::default());
+        let limited = format!("{statement} LIMIT 5");
+        let answers = [(statement, &mut short), (limited.as_str(), &mut long)]
+            .map(|(sql, sink)| server.block_on(session.simple(sql, sink)));
+        // With descriptions of the columns, unlike `rows`.
+        assert_eq!(messages(&short.0), messages(&long.0), "{statement}");
+        assert_eq!(answers[0], answers[1], "{statement}");
+    }
+    let queries = || server.engine.statements().totals().by_class.iter().sum::<u64>();
+    let before = queries();
+    server.rows(&mut session, "SELECT 1, version()");
+    assert_eq!(queries(), before, "it has met the coordinator");
+    server.rows(&mut session, "SELECT count(*) FROM t");
+    assert_eq!(queries(), before + 1);
+}
+
 #[test]
 fn the_same_without_a_coordinator() {
     let server = Server::with(|_| {});

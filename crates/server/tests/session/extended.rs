@@ -223,3 +223,29 @@ fn a_copy_and_a_setting_in_a_pipeline() {
         ]
     );
 }
+
+#[test]
+fn a_kept_plan_follows_settings_and_parameters() {
+    let server = Server::new();
+    let mut it = Connection::new(&server);
+    it.parse(
+        "s",
+        "SELECT $1::integer + 1, current_setting('TimeZone'), timestamptz '2001-02-03 04:05:06+00'",
+    );
+    let run = |it: &mut Connection<'_>, value: &str| {
+        it.bind("", "s", &[value]);
+        it.execute("", 0);
+        it.message(b'S', b"");
+        it.told().into_iter().find(|line| line.contains('|'))
+    };
+    let of = |text: &str| Some(text.to_owned());
+    assert_eq!(run(&mut it, "1"), of("2|UTC|2001-02-03 04:05:06+00"));
+    assert_eq!(run(&mut it, "2"), of("3|UTC|2001-02-03 04:05:06+00"));
+    it.parse("", "SET TimeZone = 'Asia/Tokyo'");
+    it.bind("", "", &[]);
+    it.execute("", 0);
+    it.message(b'S', b"");
+    it.told();
+    assert_eq!(run(&mut it, "3"), of("4|Asia/Tokyo|2001-02-03 13:05:06+09"));
+    assert_eq!(run(&mut it, "4"), of("5|Asia/Tokyo|2001-02-03 13:05:06+09"));
+}

@@ -4,6 +4,7 @@ use super::{ClientSession, Prepared};
 use crate::catalog::shown;
 use crate::session::commands::{lines, no_cursor};
 use crate::session::error::{self, more};
+use crate::session::one_row;
 use crate::session::parameters;
 use crate::session::plan::Planned;
 use crate::session::portal::{
@@ -278,7 +279,7 @@ impl ClientSession {
 
     /// The plan that was made when it was prepared, or a new one that returns the same columns.
     async fn plan_again(&self, prepared: &Prepared, sql: &Statement) -> Result<LogicalPlan, Refusal> {
-        if let Some(plan) = prepared.plan.lock().take() {
+        if let Some(plan) = self.kept_plan(prepared) {
             return Ok(plan);
         }
         let types: Vec<u32> = prepared.parameters.iter().map(|of| of.oid()).collect();
@@ -295,6 +296,19 @@ impl ClientSession {
         Ok(plan)
     }
 
+    /// The plan that was made when it was prepared, if it still holds: one that names tables once, since files change.
+    fn kept_plan(&self, prepared: &Prepared) -> Option<LogicalPlan> {
+        let mut kept = prepared.plan.lock();
+        let (settings, plan) = kept.take()?;
+        if one_row::is_one_row(&plan) {
+            if settings != self.applied {
+                return None;
+            }
+            *kept = Some((settings, plan.clone()));
+        }
+        Some(plan)
+    }
+
     /// Starts a plan: a query at the coordinator, anything else in the session.
     async fn source(
         &self,
@@ -303,6 +317,10 @@ impl ClientSession {
         text: &str,
     ) -> Result<Source, Refusal> {
         let plan = bound(plan, parameters)?;
+        let answer = one_row::answer(&plan, &self.context.state_ref().read());
+        if answer.is_some() {
+            return Ok(Source::Made(answer));
+        }
         let turn = self.turn().await;
         if let Some(coordinator) = self.engine.coordinator.as_ref().filter(|_| is_query(&plan)) {
             let submitted = coordinator
