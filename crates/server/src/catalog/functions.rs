@@ -1,20 +1,22 @@
 //! Functions that clients ask the system with: what the session is, what stands behind a number, how something would be written.
 
-use super::attributes;
 use super::facts::SessionFacts;
 use super::oids::{self, Object};
 use super::relations::quoted;
+use super::{attributes, json, regclass, typed};
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int32Array, Int64Array, ListArray, ListBuilder, StringArray,
     StringBuilder, StructArray,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Fields, Int32Type};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int32Type};
+use datafusion::catalog::CatalogProvider;
 use datafusion::common::exec_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
 };
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -23,19 +25,23 @@ use std::sync::Arc;
 /// What the functions know.
 pub(crate) struct Context {
     pub(crate) catalog: String,
+    /// What is in that catalog.
+    pub(crate) tables: Arc<dyn CatalogProvider>,
     pub(crate) facts: Arc<dyn SessionFacts>,
 }
 
 /// A call: its arguments as columns.
 pub(super) struct Call<'a> {
     name: &'static str,
-    context: &'a Context,
+    pub(super) context: &'a Context,
     pub(super) columns: Vec<ArrayRef>,
-    rows: usize,
+    /// What is known of these.
+    pub(super) fields: Vec<FieldRef>,
+    pub(super) rows: usize,
 }
 
 impl Call<'_> {
-    fn text(&self, at: usize) -> Result<Vec<Option<String>>> {
+    pub(super) fn text(&self, at: usize) -> Result<Vec<Option<String>>> {
         let Some(column) = self.columns.get(at) else {
             return Ok(vec![None; self.rows]);
         };
@@ -75,6 +81,8 @@ type Run = fn(&Call<'_>) -> Result<ArrayRef>;
 #[derive(Debug, Clone, Copy)]
 enum Returns {
     Text,
+    /// A text that is JSON.
+    Json,
     Bool,
     Int4,
     Int8,
@@ -86,7 +94,7 @@ enum Returns {
 impl Returns {
     fn data_type(self) -> DataType {
         match self {
-            Returns::Text => DataType::Utf8,
+            Returns::Text | Returns::Json => DataType::Utf8,
             Returns::Bool => DataType::Boolean,
             Returns::Int4 => DataType::Int32,
             Returns::Int8 => DataType::Int64,
@@ -183,14 +191,14 @@ const FUNCTIONS: &[(&str, Returns, Run)] = &[
                 .map(|number| Some(if number? == 6 { "UTF8" } else { "" }.to_owned())),
         )
     }),
-    ("regclass_name", Returns::Text, regclass_name),
+    ("regclass_name", Returns::Text, regclass::name),
     ("regnamespace_name", Returns::Text, |call| {
         let names = call.number(0)?.into_iter();
         texts(names.map(|number| call.object(number).map(|object| quoted(&object.name))))
     }),
-    ("to_regclass", Returns::Int4, |call| regclass(call, false)),
-    ("regclass_of", Returns::Int4, |call| regclass(call, true)),
-    ("pg_table_is_visible", Returns::Bool, pg_table_is_visible),
+    ("to_regclass", Returns::Int4, |call| regclass::number(call, false)),
+    ("regclass_of", Returns::Int4, |call| regclass::number(call, true)),
+    ("pg_table_is_visible", Returns::Bool, regclass::is_visible),
     ("pg_type_is_visible", Returns::Bool, |call| all(call, true)),
     ("pg_function_is_visible", Returns::Bool, |call| all(call, true)),
     ("pg_operator_is_visible", Returns::Bool, |call| all(call, true)),
@@ -259,7 +267,7 @@ const FUNCTIONS: &[(&str, Returns, Run)] = &[
             call.rows,
         ))
     }),
-    ("json_build_object", Returns::Text, json_build_object),
+    ("json_build_object", Returns::Json, json::build_object),
     ("to_regtype", Returns::Int4, |call| {
         let names = call.text(0)?.into_iter();
         let numbers = names.map(|name| super::types::number(&name?.to_ascii_lowercase()));
@@ -330,6 +338,14 @@ impl ScalarUDFImpl for Function {
         Ok(self.returns.data_type())
     }
 
+    fn return_field_from_args(&self, _: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let field = Field::new(self.name, self.returns.data_type(), true);
+        Ok(Arc::new(match self.returns {
+            Returns::Json => typed::json_field(field),
+            _ => field,
+        }))
+    }
+
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = arguments.number_rows;
         let columns = arguments
@@ -341,6 +357,7 @@ impl ScalarUDFImpl for Function {
             name: self.name,
             context: &self.context,
             columns,
+            fields: arguments.arg_fields,
             rows,
         };
         Ok(ColumnarValue::Array((self.run)(&call)?))
@@ -488,89 +505,6 @@ fn quote_literal(call: &Call<'_>) -> Result<ArrayRef> {
     texts(call.text(0)?.into_iter().map(|text| text.map(quoted)))
 }
 
-/// Whether a name without a schema would mean this relation.
-fn is_visible(call: &Call<'_>, object: &Object, number: i32) -> bool {
-    if object.schema == "pg_catalog" {
-        return true;
-    }
-    let path = call.context.facts.search_path();
-    let first = path
-        .iter()
-        .find_map(|schema| oids::relation(&call.context.catalog, schema, &object.name));
-    path.contains(&object.schema) && (object.kind == "index" || first == Some(number))
-}
-
-fn pg_table_is_visible(call: &Call<'_>) -> Result<ArrayRef> {
-    let numbers = call.number(0)?.into_iter();
-    let visible = numbers.map(|number| {
-        let object = call.object(number)?;
-        Some(is_visible(call, &object, number?))
-    });
-    Ok(Arc::new(visible.collect::<BooleanArray>()))
-}
-
-fn regclass_name(call: &Call<'_>) -> Result<ArrayRef> {
-    let name = |number: i32| match call.object(Some(number)) {
-        _ if number == 0 => "-".to_owned(),
-        None => number.to_string(),
-        Some(object) => {
-            let name = object
-                .name
-                .rsplit_once('/')
-                .map_or(object.name.as_str(), |(_, index)| index);
-            match is_visible(call, &object, number) {
-                true => quoted(name),
-                false => format!("{}.{}", quoted(&object.schema), quoted(name)),
-            }
-        }
-    };
-    texts(call.number(0)?.into_iter().map(|number| number.map(name)))
-}
-
-/// The number of a relation by its name as SQL writes it.
-fn regclass(call: &Call<'_>, must_be: bool) -> Result<ArrayRef> {
-    let mut numbers = Vec::new();
-    for text in call.text(0)? {
-        let Some(text) = text else {
-            numbers.push(None);
-            continue;
-        };
-        let parts = parts(&text);
-        let found = match parts.as_slice() {
-            [name] => {
-                let path = call.context.facts.search_path();
-                let system = std::iter::once("pg_catalog".to_owned());
-                let mut schemas = system.chain(path);
-                schemas.find_map(|schema| oids::relation(&call.context.catalog, &schema, name))
-            }
-            [.., schema, name] => oids::relation(&call.context.catalog, schema, name),
-            [] => None,
-        };
-        if found.is_none() && must_be {
-            return exec_err!("relation \"{text}\" does not exist");
-        }
-        numbers.push(found);
-    }
-    Ok(Arc::new(Int32Array::from(numbers)))
-}
-
-/// `Schema."Table"` as `schema` and `Table`.
-fn parts(text: &str) -> Vec<String> {
-    let (mut parts, mut part, mut quote) = (Vec::new(), String::new(), false);
-    let mut chars = text.trim().chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' if quote && chars.peek() == Some(&'"') => part.extend(chars.next()),
-            '"' => quote = !quote,
-            '.' if !quote => parts.push(std::mem::take(&mut part)),
-            _ if quote => part.push(c),
-            _ => part.extend(c.to_lowercase()),
-        }
-    }
-    parts.push(part);
-    parts
-}
-
 /// `has_x_privilege([user,] object, [column,] privilege)`: users and objects by name or number.
 fn has_privilege(call: &Call<'_>, kind: &str) -> Result<ArrayRef> {
     let count = call.columns.len();
@@ -652,37 +586,4 @@ fn subscripts(call: &Call<'_>) -> Result<ArrayRef> {
     Ok(Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(
         numbers,
     )))
-}
-
-/// Keys and values as the text of an object; values that are numbers or truth values are written as such.
-fn json_build_object(call: &Call<'_>) -> Result<ArrayRef> {
-    let columns = (0..call.columns.len())
-        .map(|at| call.text(at))
-        .collect::<Result<Vec<_>>>()?;
-    let value = |at: usize, text: &str| match call.columns[at].data_type() {
-        DataType::Boolean => text.to_owned(),
-        of if of.is_numeric() => text.to_owned(),
-        _ => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
-    };
-    let object = |row: usize| {
-        let pairs = (0..columns.len() / 2).map(|pair| {
-            let key = columns[2 * pair][row].clone().unwrap_or_default();
-            let text = columns[2 * pair + 1][row].as_deref();
-            let value = text.map_or("null".to_owned(), |text| value(2 * pair + 1, text));
-            format!("\"{key}\" : {value}")
-        });
-        Some(format!("{{{}}}", pairs.collect::<Vec<_>>().join(", ")))
-    };
-    texts((0..call.rows).map(object))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_cut_as_sql_cuts_them() {
-        assert_eq!(parts("Public.\"My.Table\""), ["public", "My.Table"]);
-        assert_eq!(parts("\"a\"\"b\""), ["a\"b"]);
-    }
 }

@@ -3,6 +3,8 @@
 //! The name becomes an alias, so that queries around a subquery know it, too. DataFusion wants the names of one SELECT to differ: where one is
 //! there twice, or may be meant by something else, it gets [`MARK`] and a number, which [`shown`] takes away before a client sees it.
 
+use super::scopes::folded;
+use crate::data::DataError;
 use datafusion::sql::sqlparser::ast::{
     self, AccessExpr, ArrayElemTypeDef, DataType, ExactNumberInfo, Expr, Ident, ObjectName, OrderByKind,
     Query, Select, SelectItem, SetExpr, TimezoneInfo, TrimWhereField, Value, Visit, VisitMut, Visitor,
@@ -17,9 +19,21 @@ const UNNAMED: &str = "?column?";
 /// Begins what is not part of a name; no client writes it.
 const MARK: char = '\u{1}';
 
+/// Columns that one SELECT may list; PostgreSQL's number. Their names are compared with each other.
+const COLUMNS_MAX: usize = 1664;
+
 /// Gives all columns of a statement without an alias theirs.
-pub(super) fn label(statement: &mut ast::Statement) {
-    _ = statement.visit(&mut Labels { outermost: true });
+///
+/// # Errors
+/// More than [`COLUMNS_MAX`] columns of one SELECT.
+pub(super) fn label(statement: &mut ast::Statement) -> Result<(), DataError> {
+    match VisitMut::visit(statement, &mut Labels { outermost: true }) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(columns) => {
+            let what = format!("a SELECT lists {columns} columns, more than {COLUMNS_MAX}");
+            Err(DataError::new("54011", what))
+        }
+    }
 }
 
 /// Gives the outermost columns of `to` the names that they have in `from`, where both have as many.
@@ -65,10 +79,10 @@ struct Labels {
 }
 
 impl VisitorMut for Labels {
-    type Break = ();
+    type Break = usize;
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        label_body(&mut query.body, self.outermost);
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<usize> {
+        label_body(&mut query.body, self.outermost)?;
         self.outermost = false;
         order_distinct(query);
         ControlFlow::Continue(())
@@ -94,14 +108,20 @@ fn order_distinct(query: &mut Query) {
     }
 }
 
-fn label_body(body: &mut SetExpr, outermost: bool) {
+fn label_body(body: &mut SetExpr, outermost: bool) -> ControlFlow<usize> {
     match body {
-        SetExpr::Select(select) => label_select(select, outermost),
-        SetExpr::SetOperation { left, right, .. } => {
-            label_body(left, outermost);
-            label_body(right, outermost);
+        SetExpr::Select(select) if select.projection.len() > COLUMNS_MAX => {
+            ControlFlow::Break(select.projection.len())
         }
-        _ => {}
+        SetExpr::Select(select) => {
+            label_select(select, outermost);
+            ControlFlow::Continue(())
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            label_body(left, outermost)?;
+            label_body(right, outermost)
+        }
+        _ => ControlFlow::Continue(()),
     }
 }
 
@@ -211,13 +231,6 @@ impl Visitor for Mentioned {
     }
 }
 
-fn folded(name: &Ident) -> String {
-    match name.quote_style {
-        Some(_) => name.value.clone(),
-        None => name.value.to_lowercase(),
-    }
-}
-
 fn last(name: &ObjectName) -> String {
     let ident = name.0.last().and_then(|part| part.as_ident());
     ident.map(folded).unwrap_or_default()
@@ -321,7 +334,7 @@ mod tests {
 
     fn labelled(sql: &str) -> String {
         let mut parsed = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap().remove(0);
-        label(&mut parsed);
+        label(&mut parsed).unwrap();
         parsed.to_string().replace(MARK, "#")
     }
 

@@ -14,13 +14,16 @@ mod attributes;
 mod facts;
 mod functions;
 mod information;
+mod json;
 mod labels;
 mod oids;
+mod regclass;
 mod relations;
 mod rewrite;
 mod roles;
 mod rows;
 mod schema;
+mod scopes;
 mod settings;
 mod tables;
 mod typed;
@@ -28,7 +31,9 @@ mod types;
 
 pub use facts::{ActivityFact, RoleFact, SessionFacts, SettingFact};
 pub(crate) use labels::{shown, shown_in};
+pub(crate) use relations::quoted;
 pub use rewrite::parse;
+pub(crate) use scopes::{Scopes, folded};
 pub(crate) use typed::cast_by;
 pub use types::{PgType, pg_type, pg_type_of};
 
@@ -51,11 +56,6 @@ pub fn install(context: &SessionContext, facts: Arc<dyn SessionFacts>) -> Result
     let state = context.state();
     let found = Arc::clone(state.catalog_list());
     let default = state.config().options().catalog.default_catalog.clone();
-    if found.catalog(&default).is_none() {
-        return Err(DataFusionError::Configuration(format!(
-            "there is no catalog \"{default}\""
-        )));
-    }
     let catalogs = Arc::new(MemoryCatalogProviderList::new());
     for name in found.catalog_names() {
         let Some(inner) = found.catalog(&name) else {
@@ -69,6 +69,10 @@ pub fn install(context: &SessionContext, facts: Arc<dyn SessionFacts>) -> Result
         });
         catalogs.register_catalog(name, catalog);
     }
+    let Some(tables) = catalogs.catalog(&default) else {
+        let what = format!("there is no catalog \"{default}\"");
+        return Err(DataFusionError::Configuration(what));
+    };
     let mut config = context.copied_config();
     // DataFusion's own would stand before ours.
     config.options_mut().catalog.information_schema = false;
@@ -80,6 +84,7 @@ pub fn install(context: &SessionContext, facts: Arc<dyn SessionFacts>) -> Result
     *context.state_ref().write() = replaced;
     let about = Arc::new(Context {
         catalog: default,
+        tables,
         facts,
     });
     for function in functions::all_of(&about) {

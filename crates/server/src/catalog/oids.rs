@@ -59,6 +59,11 @@ pub(crate) fn of(catalog: &str, kind: &'static str, schema: &str, name: &str) ->
     )
 }
 
+/// The number of a table, with what is known of it already.
+pub(crate) fn table(catalog: &str, schema: &str, name: &str) -> i32 {
+    relation(catalog, schema, name).unwrap_or_else(|| of(catalog, "class", schema, name))
+}
+
 /// The same of an object with a definition, which replaces the one that is known.
 pub(crate) fn enter(catalog: &str, object: Object) -> i32 {
     let mut numbers = NUMBERS.lock();

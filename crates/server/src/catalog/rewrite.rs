@@ -5,6 +5,7 @@
 //! the list of columns that depends on the row becomes null. That is why users' statements do not go there.
 
 use super::labels::{label, label_as};
+use super::scopes::{Scopes, folded};
 use super::typed;
 use datafusion::error::Result;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
@@ -15,12 +16,29 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
-use datafusion_pg_catalog::sql::rules::{SqlStatementRewriteRule, StripCallableQualifier};
+use datafusion_pg_catalog::sql::rules::{self, SqlStatementRewriteRule, StripCallableQualifier};
 use std::cell::LazyCell;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
 static COMPATIBLE: LazyLock<PostgresCompatibilityParser> = LazyLock::new(PostgresCompatibilityParser::new);
+
+/// What that rewrites, but for the rule that takes each name of a system table for that table, whatever the statement itself calls so.
+fn rules_without_names() -> Vec<Box<dyn SqlStatementRewriteRule>> {
+    vec![
+        Box::new(rules::AliasDuplicatedProjectionRewrite),
+        Box::new(rules::ResolveUnqualifiedIdentifier),
+        Box::new(rules::RewriteArrayAnyAllOperation),
+        Box::new(StripCallableQualifier),
+        Box::new(rules::FixArrayLiteral),
+        Box::new(rules::CurrentUserVariableToSessionUserFunctionCall),
+        Box::new(rules::StripCollate),
+        Box::new(rules::RewritePgCatalogOperator),
+        Box::new(rules::RewriteRegCastToSubquery::new()),
+        Box::new(rules::RemoveSubqueryFromProjection),
+        Box::new(rules::FixVersionColumnName),
+    ]
+}
 
 /// The statements of a text, ready to be planned.
 ///
@@ -44,56 +62,83 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>> {
         .enumerate()
         .map(|(at, statement)| match statement {
             Statement::Statement(sql) => {
-                Statement::Statement(Box::new(rewritten(*sql, || replaced.get(at).cloned())))
+                let sql = rewritten(*sql, || replaced.get(at).cloned())?;
+                Ok(Statement::Statement(Box::new(sql)))
             }
-            other => other,
+            other => Ok(other),
         });
-    Ok(rewritten.collect())
+    rewritten.collect()
 }
 
 /// `replaced` is asked only of statements about the system's tables.
-fn rewritten(mut sql: ast::Statement, replaced: impl FnOnce() -> Option<ast::Statement>) -> ast::Statement {
+fn rewritten(
+    mut sql: ast::Statement,
+    replaced: impl FnOnce() -> Option<ast::Statement>,
+) -> Result<ast::Statement> {
     let mut names = SystemNames::default();
     _ = sql.visit(&mut names);
     // Columns are named by what the client wrote, not by what becomes of it.
-    label(&mut sql);
-    let mut before = Before::default();
+    label(&mut sql)?;
+    let mut before = Before {
+        system: names.found,
+        changed: false,
+    };
     _ = sql.visit(&mut before);
     let mut sql = if !names.found {
         StripCallableQualifier.rewrite(sql)
-    } else if let Some(mut replaced) = replaced().filter(|_| !before.changed) {
+    } else if let Some(mut replaced) = replaced().filter(|_| !before.changed && !names.other) {
         label_as(&sql, &mut replaced);
-        label(&mut replaced);
+        label(&mut replaced)?;
         replaced
+    } else if names.other {
+        let rules = rules_without_names();
+        rules.iter().fold(sql, |sql, rule| rule.rewrite(sql))
     } else {
         COMPATIBLE.rewrite(sql)
     };
     _ = sql.visit(&mut SystemNames::default());
     _ = sql.visit(&mut Shown { system: names.found });
-    sql
+    Ok(sql)
 }
 
 /// Gives the system's tables their schema, and sees whether there are any.
 #[derive(Default)]
 struct SystemNames {
     found: bool,
+    /// Whether there are names of the system's tables that mean something else.
+    other: bool,
+    scopes: Scopes,
 }
 
 impl VisitorMut for SystemNames {
     type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
+        self.scopes.enter(query);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<()> {
+        self.scopes.leave();
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_table_factor(&mut self, of: &mut TableFactor) -> ControlFlow<()> {
         if let TableFactor::Table { name, .. } = of {
             let parts: Vec<String> = name
                 .0
                 .iter()
-                .filter_map(|part| part.as_ident().map(|part| part.value.to_ascii_lowercase()))
+                .filter_map(|part| part.as_ident().map(folded))
                 .collect();
             match parts.as_slice() {
+                [only] if self.scopes.has(only) => self.other = true,
                 [only] if super::schema::system_tables().any(|known| known == only) => {
                     self.found = true;
                     name.0
                         .insert(0, ObjectNamePart::Identifier(Ident::new("pg_catalog")));
+                }
+                [only] if super::schema::system_tables().any(|known| known.eq_ignore_ascii_case(only)) => {
+                    self.other = true;
                 }
                 [.., schema, _] if schema == "pg_catalog" || schema == "information_schema" => {
                     self.found = true
@@ -143,10 +188,16 @@ fn literal(of: &Expr) -> Option<&str> {
     }
 }
 
-/// What the other rewrites would lose: `'schema.table'::regclass`, which they take for a table of that name, and what reads a column's default
-/// from `pg_attrdef` or the columns of a key or an index, which they make null or leave to DataFusion, which cannot plan it.
-#[derive(Default)]
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// What the other rewrites would lose: `'schema.table'::regclass`, which they take for a table of that name, and do not look at in statements of
+/// users; and what reads a column's default from `pg_attrdef` or the columns of a key or an index, which they make null or leave to DataFusion,
+/// which cannot plan it.
 struct Before {
+    /// Whether the statement asks the system's tables.
+    system: bool,
     changed: bool,
 }
 
@@ -156,7 +207,8 @@ impl VisitorMut for Before {
     fn pre_visit_expr(&mut self, of: &mut Expr) -> ControlFlow<()> {
         if let Expr::Cast { expr, data_type, .. } = of
             && type_name(data_type) == "regclass"
-            && literal(expr).is_some_and(|text| text.contains(['.', '"']))
+            && literal(expr)
+                .is_some_and(|text| text.contains(['.', '"']) || !(self.system || is_number(text)))
         {
             let argument = std::mem::replace(expr.as_mut(), Expr::Value(Value::Null.into()));
             *of = call("regclass_of", vec![argument]);
@@ -319,6 +371,16 @@ fn backslash(pattern: &str, escape: char) -> String {
     written
 }
 
+/// The type that PostgreSQL gives a rank; DataFusion's has no sign, and would be a `numeric`.
+fn type_of_rank(function: &Function) -> Option<ast::DataType> {
+    function.over.as_ref()?;
+    match last(&function.name)?.as_str() {
+        "row_number" | "rank" | "dense_rank" => Some(ast::DataType::BigInt(None)),
+        "ntile" => Some(ast::DataType::Integer(None)),
+        _ => None,
+    }
+}
+
 fn is_uuid(of: &Expr) -> bool {
     match of {
         Expr::Nested(inner) => is_uuid(inner),
@@ -393,6 +455,18 @@ impl VisitorMut for Shown {
 
     fn post_visit_expr(&mut self, of: &mut Expr) -> ControlFlow<()> {
         let take = |of: &mut Expr| std::mem::replace(of, Expr::Value(Value::Null.into()));
+        if let Expr::Function(function) = of
+            && let Some(data_type) = type_of_rank(function)
+        {
+            let expr = Box::new(take(of));
+            *of = Expr::Cast {
+                kind: CastKind::Cast,
+                expr,
+                data_type,
+                array: false,
+                format: None,
+            };
+        }
         match of {
             Expr::Identifier(name)
                 if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("current_schema") =>
@@ -500,6 +574,33 @@ mod tests {
     }
 
     #[test]
+    fn names_that_a_statement_gives_itself_are_its_own() {
+        for own in [
+            "WITH pg_user AS (SELECT 1 AS x) SELECT x FROM pg_user",
+            "WITH a AS (SELECT 1 AS x), pg_user AS (SELECT x FROM a) SELECT x FROM (SELECT x FROM PG_USER) AS s",
+            "WITH pg_user AS (SELECT 1 AS x) SELECT (SELECT max(x) AS m FROM pg_user) AS m",
+            "WITH RECURSIVE pg_user AS (SELECT 1 AS x UNION ALL SELECT x + 1 AS x FROM pg_user WHERE x < 3) SELECT x FROM pg_user",
+            "SELECT x FROM \"PG_USER\"",
+            "WITH \"PG_USER\" AS (SELECT 1 AS x) SELECT x FROM \"PG_USER\"",
+        ] {
+            assert_eq!(of(own), own);
+        }
+        // Not before it is given, nor where it is given no more, nor as a part of another name.
+        assert_eq!(
+            of("WITH pg_user AS (SELECT usename FROM pg_user) SELECT usename FROM pg_user"),
+            "WITH pg_user AS (SELECT usename FROM pg_catalog.pg_user) SELECT usename FROM pg_user"
+        );
+        assert_eq!(
+            of("SELECT x FROM (WITH pg_user AS (SELECT 1 AS x) SELECT x FROM pg_user) AS s, pg_user"),
+            "SELECT x FROM (WITH pg_user AS (SELECT 1 AS x) SELECT x FROM pg_user) AS s, pg_catalog.pg_user"
+        );
+        assert_eq!(
+            of("WITH pg_user AS (SELECT 1 AS x) SELECT x, u.usename FROM pg_user, pg_catalog.pg_user AS u"),
+            "WITH pg_user AS (SELECT 1 AS x) SELECT x, u.usename FROM pg_user, pg_catalog.pg_user AS u"
+        );
+    }
+
+    #[test]
     fn numbers_are_shown_as_names() {
         assert_eq!(
             of("SELECT oid::regclass FROM pg_class"),
@@ -509,6 +610,7 @@ mod tests {
             of("SELECT 'a.b'::regclass AS r"),
             "SELECT regclass_of('a.b') AS r"
         );
+        assert_eq!(of("SELECT 'a'::regclass AS r"), "SELECT regclass_of('a') AS r");
     }
 
     #[test]

@@ -149,7 +149,6 @@ impl SchemaProvider for SystemSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        let name = name.to_ascii_lowercase();
-        self.table_names().contains(&name)
+        self.table_names().iter().any(|known| known == name)
     }
 }

@@ -23,6 +23,18 @@ pub(super) fn extension(field: &Field) -> Option<&str> {
     field.metadata().get(NAME).map(String::as_str)
 }
 
+const JSON: &str = "arrow.json";
+
+/// Whether a field is of JSON.
+pub(super) fn is_json(field: &Field) -> bool {
+    extension(field) == Some(JSON)
+}
+
+/// The same field, of JSON.
+pub(super) fn json_field(field: Field) -> Field {
+    field.with_metadata(HashMap::from([(NAME.to_owned(), JSON.to_owned())]))
+}
+
 /// Functions, and the types that they cast to.
 const FUNCTIONS: &[(&str, ast::DataType, u32)] = &[
     ("corun_uuid", ast::DataType::Uuid, 2950),
@@ -93,7 +105,7 @@ impl ScalarUDFImpl for Typed {
         let extension = if self.name == "corun_uuid" {
             "arrow.uuid"
         } else {
-            "arrow.json"
+            JSON
         };
         let mut metadata = HashMap::from([(NAME.to_owned(), extension.to_owned())]);
         if self.name == "corun_jsonb" {

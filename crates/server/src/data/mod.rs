@@ -1,6 +1,6 @@
 //! What can be read: folders as catalogs, files as tables, stores, buckets, and which of all that a statement may touch.
 //!
-//! Order of calls: [`Data::open`] once, [`Data::install`] for each session; for each statement [`Data::gate`] before it is planned and
+//! Order of calls: [`Data::open`] once, [`Data::install_for`] for each session; for each statement [`Data::gate`] before it is planned and
 //! [`Data::gate_plan`] before it is run. Below both stands a file system that opens nothing outside of the allowed folders (`guarded`).
 //!
 //! ```text
@@ -21,11 +21,13 @@ mod guarded;
 mod layout;
 mod places;
 mod table;
+mod user;
 
 pub use buckets::Bucket;
 pub use config::DataConfig;
 pub use error::DataError;
 pub use gate::FileRights;
+pub use user::DataUser;
 
 pub(crate) use folder::is_path;
 
@@ -114,15 +116,27 @@ impl Data {
     }
 
     /// Shows the catalogs to a session, which gets a list of catalogs of its own, and lets it read and write files through the guard only.
-    /// Tables that it had are gone.
+    /// Tables that it had are gone. It is a session of the server itself, which may drop all external tables.
     ///
     /// # Errors
     /// None that is known.
     pub fn install(&self, context: &SessionContext) -> Result<(), DataFusionError> {
+        self.install_as(context, None)
+    }
+
+    /// The same for a session of a user, which may drop its own external tables only.
+    ///
+    /// # Errors
+    /// None that is known.
+    pub fn install_for(&self, user: DataUser, context: &SessionContext) -> Result<(), DataFusionError> {
+        self.install_as(context, Some(user))
+    }
+
+    fn install_as(&self, context: &SessionContext, user: Option<DataUser>) -> Result<(), DataFusionError> {
         register(&self.objects, &context.runtime_env());
         let catalogs = MemoryCatalogProviderList::new();
         for (name, folder) in &self.catalogs {
-            let folder: Arc<dyn CatalogProvider> = Arc::new(folder.clone());
+            let folder: Arc<dyn CatalogProvider> = Arc::new(folder.of_user(user.clone()));
             datafusion::catalog::CatalogProviderList::register_catalog(&catalogs, name.clone(), folder);
         }
         let mut config = context.copied_config();
@@ -137,6 +151,24 @@ impl Data {
             .with_catalog_list(Arc::new(catalogs))
             .build();
         Ok(())
+    }
+
+    /// Whether a user may drop or replace a table, if it is an external one. DataFusion says of those that it could not drop that there are none:
+    /// to be asked before.
+    ///
+    /// # Errors
+    /// A table that somebody else has made.
+    pub fn check_owner(
+        &self,
+        user: DataUser,
+        catalog: &str,
+        schema: &str,
+        table: &str,
+    ) -> Result<(), DataError> {
+        let folder = self.catalogs.iter().find(|(name, _)| name == catalog);
+        folder.map_or(Ok(()), |(_, folder)| {
+            folder.of_user(Some(user)).check_owner(schema, table)
+        })
     }
 
     /// Names of the catalogs; the first is the one that sessions are connected to.

@@ -13,6 +13,7 @@ use corun_wire::auth::Mock;
 use corun_wire::auth::hba::{FileError, Rules};
 use corun_wire::auth::ident::IdentMaps;
 use corun_wire::server::Policy;
+use corun_wire::startup::Startup;
 use corun_wire::tls::{TlsError, TlsFiles, TlsMode, TlsServer};
 use parking_lot::RwLock;
 use ring::rand::SystemRandom;
@@ -218,12 +219,17 @@ impl LoginAccess {
         self.state.tls.as_ref()
     }
 
-    /// What logins are held against.
-    pub(super) fn policy<'a>(&'a self, random: &'a SystemRandom) -> Policy<'a> {
+    /// What logins are held against, by the database that each of them gets.
+    pub(super) fn policy<'a>(
+        &'a self,
+        random: &'a SystemRandom,
+        database: &'a dyn Fn(&Startup) -> String,
+    ) -> Policy<'a> {
         Policy {
             rules: &self.state.rules,
             maps: &self.state.maps,
             users: &*self.users,
+            database,
             mock: &self.state.mock,
             random,
             offers_tls: self.state.tls.is_some(),

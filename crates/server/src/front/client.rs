@@ -39,10 +39,14 @@ pub(super) struct Client<S: SqlSession> {
     pub inbox: Vec<u8>,
     /// Of these, bytes counted among all clients'.
     pub reserved: usize,
+    /// When the first of these came, where they are of a message that is not whole.
+    pub begun: Option<Duration>,
     pub paused: bool,
     /// It counts among the connections there may be.
     pub counted: bool,
     pub pipe: Arc<Pipe>,
+    /// Empty until it has logged in.
+    pub user: String,
     /// Once it has logged in.
     pub pid: Option<u32>,
 }

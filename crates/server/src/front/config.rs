@@ -31,13 +31,13 @@ pub struct FrontConfig {
     pub connections_max: usize,
     /// Sessions of one user; `None`: as many as there may be.
     pub user_connections_max: Option<usize>,
-    /// Time from a connection's first byte to the end of its login.
+    /// Time from a connection's first byte to the end of its login, and of a long message from its beginning to its end.
     pub login_timeout: Duration,
     /// Time between two statements after which a client is sent away; `None`: never.
     pub idle_timeout: Option<Duration>,
     /// Time that statements under way have when the server stops, before they are cancelled.
     pub shutdown_grace: Duration,
-    /// Bytes of all messages that are not whole yet, of all clients together.
+    /// Bytes of all messages that are not whole yet, of all clients together; those of one user may be a quarter of it.
     pub inbox_bytes_max: usize,
     /// What one client may take.
     pub client: Limits,

@@ -20,6 +20,14 @@ pub trait SqlEngine: Clone + Send + Sync + 'static {
     /// What the client is told: no such database, a setting that there is not.
     fn session(&self, who: Identity) -> Result<Self::Session, Refusal>;
 
+    /// The database that a client of this user gets which asks for this one; empty: for none. Rules of who gets in are asked about it.
+    fn database(&self, user: &str, asked: &str) -> String {
+        match asked {
+            "" => user.to_owned(),
+            asked => asked.to_owned(),
+        }
+    }
+
     /// Where the futures of its sessions are polled.
     fn runtime(&self) -> tokio::runtime::Handle;
 }
@@ -114,6 +122,11 @@ impl SqlEngine for Engine {
 
     fn session(&self, who: Identity) -> Result<ClientSession, Refusal> {
         Engine::session(self, who)
+    }
+
+    fn database(&self, user: &str, asked: &str) -> String {
+        // One that there is not is refused when the session is made, after the login.
+        Engine::database(self, user, asked).unwrap_or(asked).to_owned()
     }
 
     fn runtime(&self) -> tokio::runtime::Handle {

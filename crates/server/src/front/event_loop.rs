@@ -9,6 +9,7 @@ use corun_net::reactor::{Event, Handler, Peer, Reactor, Stream, Token};
 use corun_wire::build;
 use corun_wire::error::{Refusal, code};
 use corun_wire::server::{Connection, Entered, Login, LoginAction, Message};
+use corun_wire::startup::Startup;
 use corun_wire::tls::TlsServer;
 use corun_wire::transport::{Opened, Transport};
 use slab::Slab;
@@ -156,9 +157,11 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             since: self.now,
             inbox: Vec::new(),
             reserved: 0,
+            begun: None,
             paused: false,
             counted: false,
             pipe: Arc::new(Pipe::new(id, Arc::clone(&self.mailbox))),
+            user: String::new(),
             pid: None,
         }));
         Some(slot)
@@ -170,7 +173,7 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             return;
         };
         client.pipe.close();
-        self.shared.reserve(&mut client.reserved, 0);
+        self.shared.reserve(&client.user, &mut client.reserved, 0);
         if client.counted {
             self.shared.disconnect();
         }
@@ -252,7 +255,9 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             let Stage::Login(login, access) = &mut client.stage else {
                 return;
             };
-            let policy = access.policy(self.shared.access.random());
+            let engine = &self.engine;
+            let database = |startup: &Startup| database_of(engine, startup);
+            let policy = access.policy(self.shared.access.random(), &database);
             let connection = Connection {
                 address: client.address,
                 tls: client.transport.tls.as_deref(),
@@ -309,12 +314,11 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
         let client = &mut self.clients[slot];
         client.transport.send(reactor, &entered.send);
         let startup = entered.startup;
+        // The one that the rules were asked about.
+        let database = database_of(&self.engine, &startup);
         let name = SessionName {
             user: startup.user().to_owned(),
-            database: startup
-                .get("database")
-                .unwrap_or_else(|| startup.user())
-                .to_owned(),
+            database: database.clone(),
             pid: 0,
             from: match client.address {
                 Some(address) => address.to_string(),
@@ -327,12 +331,12 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             Err(refusal) => return self.fatal(reactor, slot, &refusal),
         };
         client.pid = Some(admission.pid());
+        startup.user().clone_into(&mut client.user);
         let own =
             |name: &str| matches!(name, "user" | "database" | "replication") || name.starts_with("_pq_.");
         let who = Identity {
             user: startup.user().to_owned(),
-            // The session finds one where the client names none.
-            database: startup.get("database").unwrap_or_default().to_owned(),
+            database,
             pid: admission.pid(),
             address: client.address,
             options: startup
@@ -360,7 +364,7 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             return;
         };
         let over = client.inbox.len().saturating_sub(INBOX_BYTES);
-        if !self.shared.reserve(&mut client.reserved, over) {
+        if !self.shared.reserve(&client.user, &mut client.reserved, over) {
             let what = "out of memory for messages of clients";
             let refusal = Refusal::new(code::OUT_OF_MEMORY, what)
                 .hint("Send shorter statements, or fewer of them at the same time.");
@@ -370,8 +374,11 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             return self.close(reactor, slot);
         }
         if let Ok(None) = Message::read(&client.inbox, &self.shared.config.client) {
+            let begun = client.begun.unwrap_or(self.now);
+            client.begun = (over > 0).then_some(begun);
             return;
         }
+        client.begun = None;
         // The bytes stay counted until the task is done with them.
         let inbox = std::mem::take(&mut client.inbox);
         if let Stage::Idle(work) = std::mem::replace(&mut client.stage, Stage::Leaving) {
@@ -524,11 +531,15 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
     fn tick(&mut self, reactor: &mut R) {
         let (login, idle) = (self.shared.config.login_timeout, self.shared.config.idle_timeout);
         let now = self.now;
+        let is_half = |client: &Client<E::Session>| {
+            let begun = client.begun;
+            begun.is_some_and(|begun| now.saturating_sub(begun) >= login)
+        };
         let over = |client: &Client<E::Session>| {
             let stays = now.saturating_sub(client.since);
             match client.stage {
                 Stage::Login(..) => stays >= login,
-                Stage::Idle(_) => idle.is_some_and(|idle| stays >= idle),
+                Stage::Idle(_) => is_half(client) || idle.is_some_and(|idle| stays >= idle),
                 Stage::Busy(_) => false,
                 Stage::Leaving => stays >= LAST_WORDS,
             }
@@ -544,6 +555,10 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
                 Stage::Login(..) => {
                     Refusal::new(code::QUERY_CANCELED, "canceling authentication due to timeout")
                 }
+                Stage::Idle(_) if is_half(&self.clients[slot]) => {
+                    let detail = format!("Its rest has not come within {} s.", login.as_secs_f64());
+                    Refusal::new(code::PROTOCOL_VIOLATION, "incomplete message from client").detail(detail)
+                }
                 Stage::Idle(_) => Refusal::new(
                     code::IDLE_TIMEOUT,
                     "terminating connection due to idle-session timeout",
@@ -558,6 +573,11 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             self.fatal(reactor, slot, &refusal);
         }
     }
+}
+
+/// The database that a client gets.
+fn database_of(engine: &impl SqlEngine, startup: &Startup) -> String {
+    engine.database(startup.user(), startup.get("database").unwrap_or_default())
 }
 
 impl<R: Reactor, E: SqlEngine> Handler<R> for EventLoop<R, E> {

@@ -1,4 +1,4 @@
-//! [`Outlet`]: bytes on their way from a task to its client's event loop, never more than [`OUTLET_BYTES_MAX`] and one chunk.
+//! [`Outlet`]: bytes on their way from a task to its client's event loop, never more than [`OUTLET_BYTES_MAX`] and one piece.
 //!
 //! ```text
 //!  task: write ─► pending ─► flush (waits for room) ─► pipe ─► event loop: take ─► socket
@@ -18,6 +18,9 @@ pub(super) const OUTLET_BYTES_MAX: usize = 256 << 10;
 
 /// Answers are gathered up to here before they go to the event loop. Unmeasured.
 const PENDING_BYTES: usize = 64 << 10;
+
+/// Most that goes to the event loop at once, which encrypts it in one go: a row may be far longer. More than what rows are gathered to.
+const PIECE_BYTES: usize = 4 * PENDING_BYTES;
 
 /// Chunks of a statement are gathered up to here, so that a short answer is one write. Unmeasured.
 const GATHERED_BYTES: usize = 16 << 10;
@@ -137,6 +140,8 @@ impl Pipe {
 pub(super) struct Outlet {
     pipe: Arc<Pipe>,
     pending: Vec<u8>,
+    /// Bytes of it that were sent.
+    sent: usize,
 }
 
 impl Outlet {
@@ -144,6 +149,7 @@ impl Outlet {
         Self {
             pipe,
             pending: Vec::new(),
+            sent: 0,
         }
     }
 
@@ -152,18 +158,28 @@ impl Outlet {
         &mut self.pending
     }
 
-    /// Sends what is gathered. Nothing is lost where this is dropped while it waits.
+    /// Sends what is gathered, long messages in pieces. Nothing is lost where this is dropped while it waits: the rest goes first next time.
     pub async fn flush(&mut self) -> Result<(), Gone> {
+        while self.pending.len() - self.sent > PIECE_BYTES {
+            self.pipe.room().await?;
+            let piece = &self.pending[self.sent..self.sent + PIECE_BYTES];
+            self.pipe.put(piece.to_vec());
+            self.sent += PIECE_BYTES;
+        }
         if !self.pending.is_empty() {
             self.pipe.room().await?;
-            self.pipe.put(std::mem::take(&mut self.pending));
+            let all = std::mem::take(&mut self.pending);
+            self.pipe.put(match std::mem::take(&mut self.sent) {
+                0 => all,
+                sent => all[sent..].to_vec(),
+            });
         }
         Ok(())
     }
 
     /// Sends what is gathered where that is much.
     pub async fn flush_if_much(&mut self) -> Result<(), Gone> {
-        match self.pending.len() < PENDING_BYTES {
+        match self.pending.len() - self.sent < PENDING_BYTES {
             true => Ok(()),
             false => self.flush().await,
         }
@@ -177,13 +193,12 @@ impl Outlet {
 impl Sink for Outlet {
     /// Small ones are gathered, too.
     async fn chunk(&mut self, bytes: Vec<u8>) -> Result<(), Gone> {
-        if self.pending.len() + bytes.len() <= GATHERED_BYTES {
+        if self.pending.len() - self.sent + bytes.len() <= GATHERED_BYTES {
             self.pending.extend(bytes);
             return Ok(());
         }
         self.flush().await?;
-        self.pipe.room().await?;
-        self.pipe.put(bytes);
-        Ok(())
+        self.pending = bytes;
+        self.flush().await
     }
 }

@@ -19,6 +19,9 @@ use crate::session::Rights as _;
 /// Connections beyond the sessions that there may be: logins, and requests to cancel.
 const LOGINS_MAX: usize = 256;
 
+/// One user's part of the bytes of messages that are not whole: this is its denominator.
+const USER_SHARE: usize = 4;
+
 /// A client, among all that its event loop ever had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClientId {
@@ -79,11 +82,11 @@ pub(super) struct Shared {
     pub counts: Counts,
     pub mailboxes: Vec<Arc<Mailbox>>,
     connections: AtomicUsize,
-    /// Sessions of each user.
-    sessions: Mutex<Sessions>,
+    sessions: Mutex<ByUser>,
     keys: Mutex<HashMap<u32, Key>>,
     next_pid: AtomicU32,
-    inbox_bytes: AtomicUsize,
+    /// Bytes of messages that are not whole.
+    inbox_bytes: Mutex<ByUser>,
     stopping: AtomicBool,
     terminating: AtomicBool,
     at_once: AtomicBool,
@@ -100,10 +103,25 @@ pub(super) struct Counts {
     pub logins_refused: AtomicU64,
 }
 
+/// An amount, of each user and of all together.
 #[derive(Default)]
-struct Sessions {
+struct ByUser {
     all: usize,
     of_user: HashMap<String, usize>,
+}
+
+impl ByUser {
+    fn of(&self, user: &str) -> usize {
+        self.of_user.get(user).copied().unwrap_or_default()
+    }
+
+    fn set(&mut self, user: &str, amount: usize) {
+        let before = match amount {
+            0 => self.of_user.remove(user),
+            amount => self.of_user.insert(user.to_owned(), amount),
+        };
+        self.all = self.all - before.unwrap_or_default() + amount;
+    }
 }
 
 impl Shared {
@@ -117,7 +135,7 @@ impl Shared {
             sessions: Mutex::default(),
             keys: Mutex::default(),
             next_pid: AtomicU32::new(0),
-            inbox_bytes: AtomicUsize::new(0),
+            inbox_bytes: Mutex::default(),
             stopping: AtomicBool::new(false),
             terminating: AtomicBool::new(false),
             at_once: AtomicBool::new(false),
@@ -186,7 +204,7 @@ impl Shared {
         if sessions.all >= self.config.connections_max {
             return Err(too_many());
         }
-        let of_user = sessions.of_user.get(user).copied().unwrap_or_default();
+        let of_user = sessions.of(user);
         let own = self.access.users().now().limits(user).connections;
         if own
             .or(self.config.user_connections_max)
@@ -195,8 +213,7 @@ impl Shared {
             let what = format!("too many connections for role \"{user}\"");
             return Err(Refusal::new(code::TOO_MANY_CONNECTIONS, what));
         }
-        sessions.all += 1;
-        sessions.of_user.insert(user.to_owned(), of_user + 1);
+        sessions.set(user, of_user + 1);
         drop(sessions);
         let keys = self.keys.lock();
         let pid = loop {
@@ -220,17 +237,19 @@ impl Shared {
         }
     }
 
-    /// Takes bytes of messages that are not whole into account; `false` where there are too many.
-    pub fn reserve(&self, held: &mut usize, wanted: usize) -> bool {
-        if wanted > *held {
-            let more = wanted - *held;
-            if self.inbox_bytes.fetch_add(more, Ordering::Relaxed) + more > self.config.inbox_bytes_max {
-                self.inbox_bytes.fetch_sub(more, Ordering::Relaxed);
-                return false;
-            }
-        } else {
-            self.inbox_bytes.fetch_sub(*held - wanted, Ordering::Relaxed);
+    /// Takes bytes of a user's messages that are not whole into account: `wanted` instead of those `held`. `false` where there are too many.
+    pub fn reserve(&self, user: &str, held: &mut usize, wanted: usize) -> bool {
+        if wanted == *held {
+            return true;
         }
+        let mut bytes = self.inbox_bytes.lock();
+        let (all, own) = (bytes.all - *held + wanted, bytes.of(user) - *held + wanted);
+        let most = self.config.inbox_bytes_max;
+        let fits = all <= most && own <= most / USER_SHARE;
+        if wanted > *held && !fits {
+            return false;
+        }
+        bytes.set(user, own);
         *held = wanted;
         true
     }
@@ -306,13 +325,8 @@ impl Drop for Admission {
     fn drop(&mut self) {
         self.shared.keys.lock().remove(&self.pid());
         let mut sessions = self.shared.sessions.lock();
-        sessions.all -= 1;
-        if let Some(count) = sessions.of_user.get_mut(&self.name.user) {
-            *count -= 1;
-            if *count == 0 {
-                sessions.of_user.remove(&self.name.user);
-            }
-        }
+        let left = sessions.of(&self.name.user) - 1;
+        sessions.set(&self.name.user, left);
         drop(sessions);
         self.log("disconnection", Some(self.began.elapsed().as_secs_f64()));
     }
@@ -329,4 +343,42 @@ pub(super) fn shutdown() -> Refusal {
         code::ADMIN_SHUTDOWN,
         "terminating connection due to administrator command",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::front::AccessFiles;
+
+    #[test]
+    fn messages_of_one_user_leave_room_for_those_of_others() {
+        let access = Access::load(&AccessFiles::default(), &[]).expect("no files");
+        let config = FrontConfig {
+            inbox_bytes_max: 160,
+            ..FrontConfig::default()
+        };
+        let shared = Shared::new(config, Arc::new(access), Vec::new());
+        let [mut first, mut second, mut bob, mut carl, mut eve, mut tom] = [0; 6];
+        assert!(shared.reserve("ann", &mut first, 30));
+        assert!(!shared.reserve("ann", &mut second, 11));
+        assert!(shared.reserve("ann", &mut second, 10));
+        for (user, held) in [("bob", &mut bob), ("carl", &mut carl), ("eve", &mut eve)] {
+            assert!(shared.reserve(user, held, 40));
+        }
+        // All of it is taken.
+        assert!(!shared.reserve("tom", &mut tom, 1));
+        assert!(shared.reserve("ann", &mut first, 0));
+        assert!(shared.reserve("ann", &mut second, 40));
+        assert!(!shared.reserve("ann", &mut first, 1));
+        for (user, held) in [
+            ("ann", &mut second),
+            ("bob", &mut bob),
+            ("carl", &mut carl),
+            ("eve", &mut eve),
+        ] {
+            assert!(shared.reserve(user, held, 0));
+        }
+        let bytes = shared.inbox_bytes.lock();
+        assert_eq!((bytes.all, bytes.of_user.len()), (0, 0));
+    }
 }

@@ -9,6 +9,7 @@ use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
 use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
 use datafusion::common::DataFusionError;
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
@@ -22,10 +23,21 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::prelude::SessionContext;
+use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes that one call may return for one batch of rows.
 const BYTES_MAX: u128 = 256 << 20;
+
+/// Bytes that one call may return for all rows, whose arguments are constants.
+const CONSTANT_CALL_BYTES_MAX: u128 = 64 << 20;
+
+/// The same of all calls of a statement. A statement is planned up to three times.
+const CONSTANTS_BYTES_MAX: usize = 256 << 20;
+
+/// Steps that one comparison of two texts may take: one for each character of the one and each of the other.
+const STEPS_MAX: u128 = 16 << 20;
 
 /// Bytes that one list may have.
 const LIST_BYTES_MAX: u128 = 1 << 20;
@@ -50,9 +62,12 @@ enum Grows {
     Replaced,
     /// A type with a size in its name.
     Typed,
+    /// Nothing, but its time does.
+    Compared,
 }
 
-const FUNCTIONS: [(&str, Grows); 10] = [
+const FUNCTIONS: [(&str, Grows); 11] = [
+    ("levenshtein", Grows::Compared),
     ("repeat", Grows::Repeated),
     ("lpad", Grows::Padded),
     ("rpad", Grows::Padded),
@@ -67,6 +82,60 @@ const FUNCTIONS: [(&str, Grows); 10] = [
 
 fn too_large(what: &str, hint: &str) -> DataFusionError {
     DataFusionError::External(Box::new(DataError::new("54000", what).hint(hint)))
+}
+
+/// Bytes that the constants of a session's statement have taken. It travels in the session's configuration, where functions find it; all
+/// copies of that count together.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Constants(Arc<AtomicUsize>);
+
+impl Constants {
+    /// A statement begins.
+    pub(super) fn begin(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    fn take(&self, bytes: u128) -> Result<()> {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let before = self.0.fetch_add(bytes, Ordering::Relaxed);
+        match before.saturating_add(bytes) <= CONSTANTS_BYTES_MAX {
+            true => Ok(()),
+            false => {
+                let what =
+                    format!("the constants of the statement have more than {CONSTANTS_BYTES_MAX} bytes");
+                Err(too_large(
+                    &what,
+                    "Functions of constants are evaluated while it is planned.",
+                ))
+            }
+        }
+    }
+}
+
+impl ConfigExtension for Constants {
+    const PREFIX: &'static str = "corun_constants";
+}
+
+impl ExtensionOptions for Constants {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, _: &str) -> Result<()> {
+        Err(DataFusionError::Configuration(format!("{key} cannot be set")))
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        Vec::new()
+    }
 }
 
 /// Puts the bounded functions in the place of those that a session has, and refuses large constants.
@@ -267,6 +336,10 @@ impl Grows {
                     texts.at(row) + texts.at(row) / from.at(row).max(1) * with.at(row)
                 }))
             }
+            Grows::Compared => {
+                let (first, second) = (Numbers::lengths(args.first()?)?, Numbers::lengths(args.get(1)?)?);
+                Some(Bytes::of(rows, |row| first.at(row) * second.at(row)))
+            }
             // It becomes a cast before it is run.
             Grows::Typed => None,
         }
@@ -328,13 +401,24 @@ impl ScalarUDFImpl for Bounded {
             .all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
         let rows = if one { 1 } else { args.number_rows };
         let bytes = self.grows.bytes(&args.args, rows).unwrap_or_default();
-        if bytes.all > BYTES_MAX {
+        if self.grows == Grows::Compared {
+            if bytes.largest > STEPS_MAX {
+                let what = format!("the texts of {} are too long to be compared", self.name());
+                return Err(too_large(&what, "Compare parts of them."));
+            }
+            return self.inner.invoke_with_args(args);
+        }
+        let most = if one { CONSTANT_CALL_BYTES_MAX } else { BYTES_MAX };
+        if bytes.all > most {
             let what = format!(
-                "the result of {} would have {} bytes, more than {BYTES_MAX}",
+                "the result of {} would have {} bytes, more than {most}",
                 self.name(),
                 bytes.all
             );
             return Err(too_large(&what, "It is made for a batch of rows at a time."));
+        }
+        if let Some(constants) = args.config_options.extensions.get::<Constants>().filter(|_| one) {
+            constants.take(bytes.all)?;
         }
         if self.grows.makes_lists() && bytes.largest > LIST_BYTES_MAX {
             let what = format!(

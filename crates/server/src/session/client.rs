@@ -3,13 +3,14 @@
 mod run;
 
 use self::run::returns_rows;
+use super::bounded::Constants;
 use super::cancel::CancelHandle;
 use super::commands::{no_cursor, schema_of, unsupported};
 use super::engine::Inner;
 use super::parameters;
 use super::plan::{Planned, read_only};
 use super::portal::{Limits, Portal, State};
-use super::share::{SessionTurn, UserShare};
+use super::share::{SessionTurns, UserShare};
 use super::shared::Shared;
 use super::statement::{self, Kind, Parsed};
 use super::values::columns_of;
@@ -28,6 +29,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Bytes that are kept for the log of a text that is not SQL.
 const UNREAD_BYTES_MAX: usize = 4 << 10;
@@ -70,14 +72,23 @@ pub struct Prepared {
     /// The columns of its result; `None`: it returns no rows.
     pub columns: Option<Vec<Column>>,
     pub(super) statement: Parsed,
-    /// The plan of its first run, and the version of the settings that it was made with. Later runs plan again where a table is named.
-    plan: Mutex<Option<(u64, LogicalPlan)>>,
+    plan: Mutex<Option<Kept>>,
+}
+
+/// A plan that was made when its statement was prepared, for the run that follows.
+#[derive(Debug)]
+struct Kept {
+    plan: LogicalPlan,
+    made: Instant,
+    /// The versions of the session's settings and of everyone's rights.
+    of: (u64, u64),
 }
 
 /// One client. Dropping it ends what it runs.
 pub struct ClientSession {
     pub(super) engine: Arc<Inner>,
     pub(super) context: SessionContext,
+    constants: Constants,
     pub(super) shared: Arc<Shared>,
     name: Arc<SessionName>,
     /// What the statement that runs has done so far.
@@ -97,7 +108,7 @@ pub struct ClientSession {
     /// Reported settings as the client knows them, and of which version they are.
     told: (u64, BTreeMap<String, String>),
     share: Arc<UserShare>,
-    turn: Mutex<SessionTurn>,
+    turns: Mutex<SessionTurns>,
 }
 
 impl std::fmt::Debug for ClientSession {
@@ -118,6 +129,7 @@ impl ClientSession {
     pub(super) fn new(
         engine: Arc<Inner>,
         context: SessionContext,
+        constants: Constants,
         shared: Arc<Shared>,
         share: Arc<UserShare>,
     ) -> Self {
@@ -137,6 +149,7 @@ impl ClientSession {
         ClientSession {
             engine,
             context,
+            constants,
             shared,
             name: Arc::new(name),
             work: Work::default(),
@@ -150,7 +163,7 @@ impl ClientSession {
             applied: 0,
             told,
             share,
-            turn: Mutex::default(),
+            turns: Mutex::default(),
         }
     }
 
@@ -209,13 +222,13 @@ impl ClientSession {
         match &statement.kind {
             Kind::Planned(sql) => {
                 let Planned { plan, parameters } = self.plan(sql, types, &statement.text).await?;
-                prepared.columns = returns_rows(&plan).then(|| columns_of(plan.schema().as_arrow()));
+                prepared.columns = returns_rows(&plan).then(|| self.columns(&plan)).transpose()?;
                 prepared.parameters = parameters;
-                *prepared.plan.lock() = Some((self.applied, plan));
+                *prepared.plan.lock() = Some(self.kept(plan));
             }
             Kind::CopyOut { query, .. } => {
                 let Planned { plan, .. } = self.plan(query, &[], "").await?;
-                *prepared.plan.lock() = Some((self.applied, plan));
+                *prepared.plan.lock() = Some(self.kept(plan));
             }
             Kind::Explain { of, .. } => {
                 if let Kind::Planned(sql) = &of.kind {
@@ -224,7 +237,7 @@ impl ClientSession {
                         return Err(Refusal::new(code::NOT_SUPPORTED, "EXPLAIN is for queries only"));
                     }
                     prepared.parameters = parameters;
-                    *prepared.plan.lock() = Some((self.applied, plan));
+                    *prepared.plan.lock() = Some(self.kept(plan));
                 }
                 prepared.columns = schema_of(&statement.kind, None).map(|schema| columns_of(&schema));
             }
@@ -249,6 +262,14 @@ impl ClientSession {
             prepared.parameters = parameters::decide(types, &HashMap::new(), &[])?;
         }
         Ok(Arc::new(prepared))
+    }
+
+    fn kept(&self, plan: LogicalPlan) -> Kept {
+        Kept {
+            plan,
+            made: Instant::now(),
+            of: (self.applied, self.engine.rights.version()),
+        }
     }
 
     fn named(&self, name: &str) -> Result<&Arc<Prepared>, Refusal> {
@@ -387,6 +408,7 @@ impl ClientSession {
     /// A statement begins, with what was set before it.
     fn begin(&mut self, statement: &Parsed) -> Limits {
         self.apply_settings();
+        self.constants.begin();
         self.shared.begins(&statement.text);
         let most = self.engine.rights.limits(&self.shared.who.user).statement_timeout;
         let timeout = {
@@ -428,15 +450,16 @@ impl ClientSession {
             let settings = self.shared.settings.lock();
             (settings.version, settings.zone_name())
         };
-        if version == self.applied {
+        let before = std::mem::replace(&mut self.applied, version);
+        if version == before {
             return;
         }
-        self.applied = version;
         let path = self.shared.search_path();
         let state = self.context.state_ref();
         let mut state = state.write();
         let options = state.config_mut().options_mut();
-        let is_moved = options.execution.time_zone.as_ref() != Some(&zone);
+        // 0: the settings are those of before a transaction, but the functions are not.
+        let is_moved = before == 0 || options.execution.time_zone.as_ref() != Some(&zone);
         options.execution.time_zone = Some(zone);
         options.catalog.default_schema = path.into_iter().next().unwrap_or_else(|| "public".to_owned());
         if !is_moved {

@@ -3,6 +3,7 @@
 use super::client::{ClientSession, Effect, Prepared};
 use super::error::more;
 use super::portal::{Portal, State};
+use super::settings::NAME_BYTES_MAX;
 use super::statement::{Kind, Parsed};
 use crate::catalog::{SessionFacts as _, shown_in};
 use crate::users::{Change, Right};
@@ -15,6 +16,8 @@ use std::sync::Arc;
 
 /// Cursors and prepared statements of SQL that a session may have, each.
 const NAMED_MAX: usize = 1000;
+/// Bytes of their texts, all together. What is kept of each takes about three times as much.
+const NAMED_BYTES_MAX: usize = 16 << 20;
 
 fn texts(names: &[&str]) -> SchemaRef {
     let fields = names.iter().map(|name| Field::new(*name, DataType::Utf8, true));
@@ -258,6 +261,7 @@ impl ClientSession {
                     return Err(Refusal::new(more::NO_TRANSACTION, what));
                 }
                 if matches!(kind, Kind::Savepoint(_)) {
+                    check_name(name)?;
                     if self.savepoints.len() >= NAMED_MAX {
                         return Err(Refusal::new(
                             code::PROGRAM_LIMIT,
@@ -335,8 +339,24 @@ impl ClientSession {
                 Refusal::new(code::PROGRAM_LIMIT, what).hint("DEALLOCATE those that are no longer needed.")
             );
         }
+        self.check_held(name, &prepared)?;
         self.statements.insert(name.to_owned(), prepared);
         Ok(())
+    }
+
+    /// Whether the session may keep another statement under a name.
+    fn check_held(&self, name: &str, prepared: &Prepared) -> Result<(), Refusal> {
+        check_name(name)?;
+        let cursors = self.cursors.values().map(|(portal, _)| &portal.prepared);
+        let held = self.statements.values().chain(cursors);
+        let bytes: usize = held.map(|of| of.statement.text.len()).sum();
+        if bytes + prepared.statement.text.len() <= NAMED_BYTES_MAX {
+            return Ok(());
+        }
+        let what = format!(
+            "the texts of a session's cursors and prepared statements of SQL have {NAMED_BYTES_MAX} bytes at most"
+        );
+        Err(Refusal::new(code::PROGRAM_LIMIT, what))
     }
 
     /// Opens a cursor; nothing runs before its first rows are fetched.
@@ -358,6 +378,7 @@ impl ClientSession {
                 format!("a session has {NAMED_MAX} cursors at most"),
             ));
         }
+        self.check_held(name, &prepared)?;
         let portal = Portal {
             prepared,
             parameters: Vec::new(),
@@ -365,6 +386,16 @@ impl ClientSession {
         };
         self.cursors.insert(name.to_owned(), (portal, hold));
         Ok(())
+    }
+}
+
+fn check_name(name: &str) -> Result<(), Refusal> {
+    match name.len() <= NAME_BYTES_MAX {
+        true => Ok(()),
+        false => Err(Refusal::new(
+            "42622",
+            format!("a name has more than {NAME_BYTES_MAX} bytes"),
+        )),
     }
 }
 

@@ -1,11 +1,12 @@
 //! [`Engine`]: what all sessions of a server share.
 
+use super::bounded::Constants;
 use super::client::{ClientSession, Identity};
 use super::settings::Settings;
 use super::share::UserShare;
 use super::shared::Shared;
 use crate::catalog::{self, ActivityFact, RoleFact, SessionFacts};
-use crate::data::{Data, DataConfig, DataError, FileRights};
+use crate::data::{Data, DataConfig, DataError, DataUser, FileRights};
 use crate::operate::{StatementLog, Statements};
 use crate::users::{Change, UserLimits};
 use corun_datafusion::{
@@ -24,6 +25,9 @@ use tokio::runtime::{Handle, Runtime};
 /// Stack of each thread that plans statements or drops what it has planned; only what is used of it takes memory. The deepest statement that
 /// is let in is in the tests.
 pub(super) const STACK_BYTES: usize = 32 << 20;
+
+/// Planning keeps its thread to its end: with one for each CPU a short statement waits behind the plans of all others.
+const SESSION_THREADS_OF_CPU: usize = 4;
 
 /// What users may do. Called while statements are planned: quick, and never waiting.
 pub trait Rights: std::fmt::Debug + Send + Sync {
@@ -50,6 +54,10 @@ pub trait Rights: std::fmt::Debug + Send + Sync {
     /// What a user may take.
     fn limits(&self, _user: &str) -> UserLimits {
         UserLimits::default()
+    }
+    /// Another number after each change of users or rights.
+    fn version(&self) -> u64 {
+        0
     }
     /// Changes users or rights, which takes a moment.
     ///
@@ -101,7 +109,7 @@ pub struct EngineConfig {
     pub rights: Arc<dyn Rights>,
     /// What is logged of statements.
     pub log: StatementLog,
-    /// Threads for planning and for statements that are no queries; 0: as many as the machine has CPUs.
+    /// Threads for planning, and as many for statements that are no queries; 0: four and one for each CPU of the machine.
     pub threads: usize,
     /// Makes the engine; `None`: one that runs everything in this process.
     pub make: Option<MakeEngine>,
@@ -201,6 +209,12 @@ impl Inner {
             .unwrap_or_default()
     }
 
+    /// A user, as the data knows it.
+    pub(super) fn data_user(&self, name: &str) -> DataUser {
+        let (rights, user) = (Arc::clone(&self.rights), name.to_owned());
+        DataUser::new(name, move || rights.is_superuser(&user))
+    }
+
     /// Where operators run that the coordinator does not.
     ///
     /// # Panics
@@ -267,18 +281,21 @@ impl Engine {
         let base = engine.session_context();
         super::bounded::install(&base);
         data.install(&base).map_err(EngineError::from)?;
-        let threads = |name: &str| {
-            let mut runtime = tokio::runtime::Builder::new_multi_thread();
-            if config.threads > 0 {
-                runtime.worker_threads(config.threads);
-            }
-            runtime
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = |name: &str, of_cpu: usize| {
+            let count = match config.threads {
+                0 => cpus * of_cpu,
+                given => given,
+            };
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(count)
                 .thread_name(name)
                 .thread_stack_size(STACK_BYTES)
                 .enable_all()
                 .build()
         };
-        let (runtime, operators) = (threads("corun-session")?, threads("corun-operators")?);
+        let runtime = threads("corun-session", SESSION_THREADS_OF_CPU)?;
+        let operators = threads("corun-operators", 1)?;
         Ok(Engine(Arc::new(Inner {
             data,
             base,
@@ -310,7 +327,10 @@ impl Engine {
     /// # Errors
     /// No such database; an option of the startup packet that is not taken.
     pub fn session(&self, who: Identity) -> Result<ClientSession, Refusal> {
-        let database = self.database(&who)?;
+        let database = match self.database(&who.user, &who.database) {
+            Some(database) => database.to_owned(),
+            None => return Err(self.no_database(&who.database)),
+        };
         let superuser = if self.0.rights.is_superuser(&who.user) {
             "on"
         } else {
@@ -347,45 +367,44 @@ impl Engine {
                 .build();
         }
         let context = SessionContext::new_with_state(state);
-        self.0.data.install(&context).map_err(failed)?;
-        context
-            .state_ref()
-            .write()
-            .config_mut()
-            .options_mut()
-            .catalog
-            .default_catalog
-            .clone_from(&database);
+        let user = self.0.data_user(&who.user);
+        self.0.data.install_for(user, &context).map_err(failed)?;
+        let constants = Constants::default();
+        {
+            let state = context.state_ref();
+            let mut state = state.write();
+            let options = state.config_mut().options_mut();
+            options.catalog.default_catalog.clone_from(&database);
+            options.extensions.insert(constants.clone());
+        }
         let pid = who.pid;
         let shared = Arc::new(Shared::new(who, database, settings, Arc::downgrade(&self.0)));
         let facts: Arc<dyn SessionFacts> = Arc::clone(&shared) as _;
         catalog::install(&context, facts).map_err(failed)?;
         self.0.sessions.lock().insert(pid, Arc::downgrade(&shared));
-        Ok(ClientSession::new(Arc::clone(&self.0), context, shared, share))
+        Ok(ClientSession::new(
+            Arc::clone(&self.0),
+            context,
+            constants,
+            shared,
+            share,
+        ))
     }
 
-    /// The catalog that a client is connected to.
-    fn database(&self, who: &Identity) -> Result<String, Refusal> {
+    /// The catalog that a client of this user is connected to if it asks for this database, or, where that is empty, for none; `None`: there is
+    /// none of that name.
+    pub fn database(&self, user: &str, asked: &str) -> Option<&str> {
+        let wanted = if asked.is_empty() { user } else { asked };
         let mut catalogs = self.0.data.catalogs();
-        let wanted = match who.database.as_str() {
-            "" => who.user.as_str(),
-            given => given,
-        };
-        if catalogs.any(|name| name == wanted) {
-            return Ok(wanted.to_owned());
-        }
-        match self.0.data.catalogs().next() {
-            // Clients that say nothing ask for a database of their own name.
-            Some(first) if who.database.is_empty() || who.database == who.user => Ok(first.to_owned()),
-            _ => {
-                let known: Vec<&str> = self.0.data.catalogs().collect();
-                let refusal = Refusal::new(
-                    code::INVALID_CATALOG,
-                    format!("database \"{wanted}\" does not exist"),
-                );
-                Err(refusal.hint(format!("Databases here: {}.", known.join(", "))))
-            }
-        }
+        // Clients that say nothing ask for a database of their own name.
+        let usual = || self.0.data.catalogs().next().filter(|_| wanted == user);
+        catalogs.find(|name| *name == wanted).or_else(usual)
+    }
+
+    fn no_database(&self, asked: &str) -> Refusal {
+        let known: Vec<&str> = self.0.data.catalogs().collect();
+        let what = format!("database \"{asked}\" does not exist");
+        Refusal::new(code::INVALID_CATALOG, what).hint(format!("Databases here: {}.", known.join(", ")))
     }
 
     /// All sessions, as `pg_stat_activity` shows them.

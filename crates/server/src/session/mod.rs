@@ -18,6 +18,7 @@ mod commands;
 mod engine;
 mod error;
 mod one_row;
+mod owner;
 mod parameters;
 mod plan;
 mod portal;

@@ -5,9 +5,12 @@ use super::client::ClientSession;
 use super::error::{self, more};
 use super::parameters;
 use super::settings::check_bounds;
+use super::values::columns_of;
+use crate::catalog::{Scopes, folded};
 use arrow::datatypes::{DataType, Field};
 use corun_datafusion::nearest;
 use corun_wire::error::{Refusal, code};
+use corun_wire::server::Column;
 use corun_wire::values::Type;
 use datafusion::common::TableReference;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -16,7 +19,8 @@ use datafusion::functions_table::generate_series::GenerateSeriesTable;
 use datafusion::logical_expr::{LogicalPlan, Statement as PlannedStatement};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Ident, ObjectNamePart, Statement as Sql, visit_relations, visit_relations_mut,
+    Ident, ObjectName, ObjectNamePart, Query, Statement as Sql, TableFactor, Visit, VisitMut, Visitor,
+    VisitorMut,
 };
 use futures::FutureExt;
 use std::collections::HashMap;
@@ -24,8 +28,12 @@ use std::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-/// Tables that a statement may name, each time that it does.
-const RELATIONS_MAX: usize = 500;
+/// Columns of a result: clients read their number as one of two bytes with a sign.
+const COLUMNS_MAX: usize = i16::MAX as usize;
+/// Tables that a statement may have, each time that it has one.
+const TABLES_MAX: usize = 500;
+/// The scan of a function that reads nothing.
+const KEYWORDS: &str = "pg_get_keywords()";
 
 /// A statement's plan and the types of its parameters.
 pub(super) struct Planned {
@@ -75,6 +83,27 @@ impl ClientSession {
         })
     }
 
+    /// The columns of a plan's rows. Those of `CASE` and `UNION` have the type of the first part before the analyzer has looked at all.
+    ///
+    /// # Errors
+    /// More than a message can have.
+    pub(super) fn columns(&self, plan: &LogicalPlan) -> Result<Vec<Column>, Refusal> {
+        let state = self.context.state_ref();
+        let state = state.read();
+        let analyzer = state.analyzer();
+        let analyzed = analyzer.execute_and_check(plan.clone(), state.config_options(), |_, _| {});
+        // What is wrong with it is told when it runs.
+        let plan = analyzed.as_ref().unwrap_or(plan);
+        let columns = columns_of(plan.schema().as_arrow());
+        match columns.len() <= COLUMNS_MAX {
+            true => Ok(columns),
+            false => {
+                let what = format!("a result has {} columns, more than {COLUMNS_MAX}", columns.len());
+                Err(Refusal::new("54011", what))
+            }
+        }
+    }
+
     async fn plan_typed(
         &self,
         statement: &Statement,
@@ -84,7 +113,7 @@ impl ClientSession {
         let user = &self.shared.who.user;
         let files = self.engine.rights.files(user);
         self.engine.data.gate(statement, files)?;
-        let names_tables = check_relations(statement)?;
+        let names_tables = check_tables(statement)?;
         let mut statement = statement.clone();
         if names_tables {
             self.resolve(&mut statement).await;
@@ -130,6 +159,7 @@ impl ClientSession {
             check_bounds(&set.variable, &set.value, self.engine.rights.is_superuser(user))?;
         }
         self.check_rights(&plan)?;
+        self.check_owner(&plan)?;
         Ok(plan)
     }
 
@@ -147,14 +177,21 @@ impl ClientSession {
         // Names without a schema are of the first of the search path.
         let state = self.context.state_ref();
         let usual = state.read().config_options().catalog.default_schema.clone();
+        let database = self.shared.database.as_str();
+        let mut elsewhere = None;
         let visited = plan.apply_with_subqueries(|node| {
             if let LogicalPlan::TableScan(scan) = node {
                 let table = scan.table_name.table();
+                if scan.table_name.catalog().is_some_and(|of| of != database) {
+                    elsewhere = Some(scan.table_name.to_string());
+                    return Ok(TreeNodeRecursion::Stop);
+                }
                 let schema = scan.table_name.schema().unwrap_or(&usual);
                 let system = matches!(schema, "pg_catalog" | "information_schema");
                 // Files that statements name are the gate's, and so are functions.
                 let file = crate::data::is_path(table);
-                let function = source_as_provider(&scan.source)?.is::<GenerateSeriesTable>();
+                let function = source_as_provider(&scan.source)?.is::<GenerateSeriesTable>()
+                    || table == KEYWORDS && !self.has_table(schema, table);
                 if !system && !file && !function && !self.engine.rights.may_read(user, schema, table) {
                     denied = Some(table.to_owned());
                     return Ok(TreeNodeRecursion::Stop);
@@ -162,6 +199,10 @@ impl ClientSession {
             }
             Ok(TreeNodeRecursion::Continue)
         });
+        if let Some(name) = elsewhere {
+            let what = format!("cross-database references are not implemented: {name}");
+            return Err(Refusal::new(code::NOT_SUPPORTED, what).hint("Connect to that database."));
+        }
         match (visited, denied) {
             (Err(error), _) => Err(error::refusal(&error, "")),
             (_, Some(table)) => Err(Refusal::new(
@@ -202,19 +243,11 @@ impl ClientSession {
         if moved.is_empty() {
             return;
         }
-        _ = visit_relations_mut(sql.as_mut(), |name| {
-            if let [ObjectNamePart::Identifier(only)] = name.0.as_slice() {
-                let folded = match only.quote_style {
-                    Some(_) => only.value.clone(),
-                    None => only.value.to_lowercase(),
-                };
-                if let Some(schema) = moved.get(&folded) {
-                    name.0
-                        .insert(0, ObjectNamePart::Identifier(Ident::with_quote('"', schema)));
-                }
-            }
-            ControlFlow::<()>::Continue(())
-        });
+        let mut moved = Moved {
+            to: moved,
+            scopes: Scopes::default(),
+        };
+        _ = VisitMut::visit(sql.as_mut(), &mut moved);
     }
 
     pub(super) fn has_table(&self, schema: &str, table: &str) -> bool {
@@ -278,25 +311,81 @@ fn caught<T>(
     AssertUnwindSafe(planning).catch_unwind()
 }
 
-/// Whether a statement names tables, or may. Refuses one with more than can be planned in a reasonable time, which nothing interrupts.
-fn check_relations(statement: &Statement) -> Result<bool, Refusal> {
+/// Whether a statement names tables, or may. Refuses one with more than can be planned in a reasonable time, which nothing interrupts, and in
+/// a reasonable memory: each join of them holds the columns of all before it.
+fn check_tables(statement: &Statement) -> Result<bool, Refusal> {
     let Statement::Statement(sql) = statement else {
         return Ok(true);
     };
-    let mut count = 0;
-    let visited = visit_relations(sql.as_ref(), |_| {
-        count += 1;
-        match count > RELATIONS_MAX {
+    let mut tables = Tables::default();
+    match Visit::visit(sql.as_ref(), &mut tables) {
+        ControlFlow::Continue(()) => Ok(tables.named > 0 || tables.all > 0),
+        ControlFlow::Break(()) => {
+            let what = format!("a statement has more than {TABLES_MAX} tables");
+            Err(Refusal::new("54001", what))
+        }
+    }
+}
+
+/// Tables of a statement.
+#[derive(Default)]
+struct Tables {
+    named: usize,
+    /// With subqueries and functions, but without those that stand in no `FROM`.
+    all: usize,
+}
+
+impl Visitor for Tables {
+    type Break = ();
+
+    fn pre_visit_relation(&mut self, _: &ObjectName) -> ControlFlow<()> {
+        self.named += 1;
+        self.within()
+    }
+
+    fn pre_visit_table_factor(&mut self, _: &TableFactor) -> ControlFlow<()> {
+        self.all += 1;
+        self.within()
+    }
+}
+
+impl Tables {
+    fn within(&self) -> ControlFlow<()> {
+        match self.named.max(self.all) > TABLES_MAX {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
-    });
-    match visited {
-        ControlFlow::Continue(()) => Ok(count > 0),
-        ControlFlow::Break(()) => {
-            let what = format!("a statement names more than {RELATIONS_MAX} tables");
-            Err(Refusal::new("54001", what))
+    }
+}
+
+/// Gives tables their schema.
+struct Moved {
+    to: HashMap<String, String>,
+    scopes: Scopes,
+}
+
+impl VisitorMut for Moved {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.scopes.enter(query);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.scopes.leave();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
+        if let [ObjectNamePart::Identifier(only)] = name.0.as_slice() {
+            let only = folded(only);
+            if let Some(schema) = self.to.get(&only).filter(|_| !self.scopes.has(&only)) {
+                let schema = ObjectNamePart::Identifier(Ident::with_quote('"', schema));
+                name.0.insert(0, schema);
+            }
         }
+        ControlFlow::Continue(())
     }
 }
 

@@ -25,6 +25,9 @@ use tokio::time::Instant;
 /// Bytes of messages that go to the sink at once; unmeasured.
 const CHUNK_BYTES: usize = 64 << 10;
 
+/// Bytes of one row, as PostgreSQL has them.
+const ROW_BYTES_MAX: usize = 1 << 30;
+
 /// The client has gone: nothing more can be sent to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone;
@@ -276,6 +279,9 @@ fn encode(
                             row.field(|out| write(&value, formats.of(index as u16), &how.zone, out))
                         }
                     }
+                    if row.bytes() > ROW_BYTES_MAX {
+                        return Err(too_long());
+                    }
                 }
                 row.finish();
             }
@@ -284,12 +290,17 @@ fn encode(
                     CopyFormat::Binary => Format::Binary,
                     CopyFormat::Text | CopyFormat::Csv => Format::Text,
                 };
+                let mut bytes = 0;
                 for (column, (field, null)) in columns.iter().zip(&mut fields) {
                     field.clear();
                     let value = column(rows)?;
                     *null = value.is_none();
                     if let Some(value) = value {
                         write(&value, format, &how.zone, field);
+                    }
+                    bytes += field.len();
+                    if bytes > ROW_BYTES_MAX {
+                        return Err(too_long());
                     }
                 }
                 let fields = fields
@@ -306,6 +317,11 @@ fn encode(
         rows += 1;
     }
     Ok(rows)
+}
+
+fn too_long() -> Refusal {
+    let what = format!("a row has more than {ROW_BYTES_MAX} bytes");
+    Refusal::new(code::PROGRAM_LIMIT, what)
 }
 
 fn write(value: &Value<'_>, format: Format, zone: &Zone, out: &mut Vec<u8>) {

@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// Longest value, and most settings that a client makes up (`app.user`).
 const VALUE_BYTES_MAX: usize = 64 << 10;
+/// Of a name; PostgreSQL's number.
+pub(super) const NAME_BYTES_MAX: usize = 63;
 const MADE_UP_MAX: usize = 256;
 
 /// Its row of the table, by any of its names.
@@ -116,6 +118,10 @@ impl Settings {
             (Some(of), Some(value)) => (of.name.to_owned(), checked(of, value)?),
             // Names of a client's own have a point in them.
             (None, value) if name.contains('.') => {
+                if name.len() > NAME_BYTES_MAX {
+                    let what = format!("a parameter's name has more than {NAME_BYTES_MAX} bytes");
+                    return Err(Refusal::new("42602", what));
+                }
                 let key = name.to_ascii_lowercase();
                 if !self.now.contains_key(&key) && self.now.len() >= SETTINGS.len() + MADE_UP_MAX {
                     return Err(Refusal::new(

@@ -55,31 +55,64 @@ impl UserShare {
             tokio::pin!(ended);
             // Listens before it looks, so that no end is missed.
             ended.as_mut().enable();
-            {
-                let mut running = self.running.lock();
-                if *running < most {
-                    *running += 1;
-                    return Arc::new(Turn(Arc::clone(self)));
-                }
+            if let Some(turn) = self.turn_now(most) {
+                return turn;
             }
             ended.await;
         }
+    }
+
+    /// The same without waiting; `None`: so many run.
+    pub(super) fn turn_now(self: &Arc<Self>, most: usize) -> Option<Arc<Turn>> {
+        let mut running = self.running.lock();
+        if *running >= most {
+            return None;
+        }
+        *running += 1;
+        Some(Arc::new(Turn(Arc::new(Place(Arc::clone(self))))))
     }
 }
 
 /// A query of a user that runs.
 #[derive(Debug)]
-pub(super) struct Turn(Arc<UserShare>);
+pub(super) struct Turn(Arc<Place>);
 
-impl Drop for Turn {
+/// One of so many that a user has.
+#[derive(Debug)]
+struct Place(Arc<UserShare>);
+
+impl Drop for Place {
     fn drop(&mut self) {
         *self.0.running.lock() -= 1;
         self.0.ended.notify_one();
     }
 }
 
-/// The turn of a session, which its cursors and its statement share: one that waits for another of the same session would wait for ever.
-pub(super) type SessionTurn = Weak<Turn>;
+/// The turns that a session has: those of its cursors, of its portals and of its statement.
+#[derive(Debug, Default)]
+pub(super) struct SessionTurns(Vec<Weak<Turn>>);
+
+impl SessionTurns {
+    /// Another turn of a session that has some already. It does not wait: it might wait for itself. A cursor and a statement beside it have one
+    /// place together. `Ok(None)`: the session has none. `Err`: all places are taken.
+    pub(super) fn another(&mut self, share: &Arc<UserShare>, most: usize) -> Result<Option<Arc<Turn>>, ()> {
+        self.0.retain(|turn| turn.strong_count() > 0);
+        let turn = match self.0.as_slice() {
+            [] => return Ok(None),
+            [only] => match only.upgrade() {
+                Some(turn) => Arc::new(Turn(Arc::clone(&turn.0))),
+                None => return Ok(None),
+            },
+            _ => share.turn_now(most).ok_or(())?,
+        };
+        self.add(&turn);
+        Ok(Some(turn))
+    }
+
+    pub(super) fn add(&mut self, turn: &Arc<Turn>) {
+        self.0.push(Arc::downgrade(turn));
+    }
+}
 
 /// Memory of one user within that of all.
 #[derive(Debug)]

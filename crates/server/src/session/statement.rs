@@ -185,6 +185,8 @@ pub(super) fn split(text: &str) -> Result<Vec<Parsed>, Refusal> {
     let words = words(text)?;
     size::check(&words, text)?;
     let mut parsed = Vec::new();
+    // Bytes of the text whose characters are counted, and their number.
+    let (mut counted, mut characters) = (0, 0_usize);
     for part in words.split(|word| word.token == Token::SemiColon) {
         let (Some(first), Some(last)) = (part.first(), part.last()) else {
             continue;
@@ -193,7 +195,11 @@ pub(super) fn split(text: &str) -> Result<Vec<Parsed>, Refusal> {
             let what = format!("the text has more than {STATEMENTS_MAX} statements");
             return Err(Refusal::new(code::PROGRAM_LIMIT, what));
         }
-        parsed.push(parse(text, first.begin, last.end, part)?);
+        let between = text.get(counted..first.begin).unwrap_or_default();
+        characters += between.chars().count();
+        counted = first.begin;
+        let before = u32::try_from(characters).unwrap_or(u32::MAX);
+        parsed.push(parse(text, before, first.begin, last.end, part)?);
     }
     Ok(parsed)
 }
@@ -218,12 +224,15 @@ pub(super) fn one(text: &str) -> Result<Parsed, Refusal> {
     }
 }
 
-/// The statement that `words`, from byte `begin` to `end` of the whole text, are.
-fn parse(whole: &str, begin: usize, end: usize, words: &[Word]) -> Result<Parsed, Refusal> {
-    let slice = |begin: usize, end: usize| whole.get(begin..end).unwrap_or_default();
-    let text = slice(begin, end);
-    let before = u32::try_from(slice(0, begin).chars().count()).unwrap_or(u32::MAX);
-    let reader = Reader { whole, text, words };
+/// The statement that `words`, from byte `begin` to `end` of the whole text, are, with so many characters before it.
+fn parse(whole: &str, before: u32, begin: usize, end: usize, words: &[Word]) -> Result<Parsed, Refusal> {
+    let text = whole.get(begin..end).unwrap_or_default();
+    let reader = Reader {
+        whole,
+        before,
+        text,
+        words,
+    };
     let place = |mut refusal: Refusal| {
         if let Some(position) = &mut refusal.position {
             *position += before;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use ring::rand::SystemRandom;
@@ -20,6 +21,7 @@ pub struct LiveUsers {
     /// The file that changes are written to; `None`: none can be made.
     path: Option<PathBuf>,
     now: RwLock<Arc<UserTable>>,
+    version: AtomicU64,
     /// One change after the other.
     changing: Mutex<()>,
 }
@@ -30,6 +32,7 @@ impl LiveUsers {
         Self {
             path,
             now: RwLock::new(Arc::new(users)),
+            version: AtomicU64::new(0),
             changing: Mutex::new(()),
         }
     }
@@ -37,7 +40,12 @@ impl LiveUsers {
     /// Other users from now on: their file was read again.
     pub(crate) fn replace(&self, users: UserTable) {
         let _one = self.changing.lock();
+        self.put(users);
+    }
+
+    fn put(&self, users: UserTable) {
         *self.now.write() = Arc::new(users);
+        self.version.fetch_add(1, Ordering::Release);
     }
 
     /// The users as they are now.
@@ -75,6 +83,10 @@ impl Rights for LiveUsers {
         self.now().holders(schema, table)
     }
 
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
     fn limits(&self, user: &str) -> UserLimits {
         self.now().limits(user)
     }
@@ -102,7 +114,7 @@ impl Rights for LiveUsers {
         let (users, grants) = changed?;
         let table = UserTable::of_file(path, &users, grants)?;
         tracing::info!(by, change = change.verb(), "the file of users was changed");
-        *self.now.write() = Arc::new(table);
+        self.put(table);
         Ok(())
     }
 }

@@ -67,6 +67,88 @@ async fn relations_have_numbers_that_stay() {
 }
 
 #[tokio::test]
+async fn relations_have_numbers_before_anybody_lists_them() {
+    let server = server();
+    let file = server.folder.path().join("sales/fresh.csv");
+    std::fs::write(&file, "a\n1\n").unwrap();
+    let number = server.rows("select to_regclass('sales.fresh')").await;
+    assert_ne!(number, ["NULL"]);
+    assert_eq!(server.rows("select 'sales.fresh'::regclass::oid").await, number);
+    assert_eq!(server.rows("select to_regclass('pg_class')").await, ["1259"]);
+    assert_eq!(server.rows("select to_regclass('\"PG_CLASS\"')").await, ["NULL"]);
+    assert_eq!(server.rows("select to_regclass('fresh')").await, ["NULL"]);
+    server
+        .rows("select set_config('search_path', 'sales', false)")
+        .await;
+    assert_eq!(server.rows("select to_regclass('fresh')").await, number);
+    assert_eq!(server.rows("select 'fresh'::regclass::oid").await, number);
+    let listed = "select oid from pg_class where relname = 'fresh'";
+    assert_eq!(server.rows(listed).await, number);
+    // Gone with its file, although it has been listed.
+    std::fs::remove_file(&file).unwrap();
+    let began = std::time::Instant::now();
+    while server.rows("select to_regclass('sales.fresh')").await != ["NULL"] {
+        assert!(began.elapsed().as_secs() < 60, "it stays");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert!(server.run("select 'sales.fresh'::regclass").await.is_err());
+}
+
+#[tokio::test]
+async fn objects_of_json_are_json() {
+    let server = server();
+    let sql = "select json_build_object('a \"key\"', 'two\nlines, \"quoted\" \\', 'number', 1.5, 'nan', 'NaN'::float8, \
+               'truth', true, 'json', '{\"x\": [1, null]}'::json, 'jsonb', '[\"y\"]'::jsonb, \
+               'object', json_build_object('within', 7), 'date', date '2024-01-02', 'nothing', null)";
+    let rows = server.rows(sql).await;
+    let found: serde_json::Value =
+        serde_json::from_str(&rows[0]).unwrap_or_else(|error| panic!("{error}: {rows:?}"));
+    let expected = serde_json::json!({
+        "a \"key\"": "two\nlines, \"quoted\" \\",
+        "number": 1.5,
+        "nan": "NaN",
+        "truth": true,
+        "json": {"x": [1, null]},
+        "jsonb": ["y"],
+        "object": {"within": 7},
+        "date": "2024-01-02",
+        "nothing": null,
+    });
+    assert_eq!(found, expected);
+    // Of rows, too, and by PostgreSQL's spaces.
+    assert_eq!(
+        server
+            .rows("select json_build_object('a', a, 'b', b) from sales.q1")
+            .await,
+        ["{\"a\" : 1, \"b\" : \"x\"}"]
+    );
+}
+
+#[tokio::test]
+async fn names_of_system_tables_may_be_a_statement_s_own() {
+    let server = server();
+    for (sql, answer) in [
+        ("with pg_user as (select 1 as x) select x from pg_user", "1"),
+        (
+            "with pg_user as (select 2 as x) select (select max(x) from pg_user) from (select x from pg_user) s",
+            "2",
+        ),
+        (
+            "with pg_user as (select count(*) >= 0 as x from pg_user) select x from pg_user",
+            "true",
+        ),
+        (
+            "with pg_user as (select 3 as x) select x, c.relname from pg_user, pg_class c where c.relname = 'q1'",
+            "3|q1",
+        ),
+    ] {
+        assert_eq!(server.rows(sql).await, [answer], "{sql}");
+    }
+    let error = server.run("select * from \"PG_USER\"").await.unwrap_err();
+    assert!(error.contains("PG_USER"), "{error}");
+}
+
+#[tokio::test]
 async fn keys_and_indexes_are_described() {
     let server = server();
     let indexes = "select indexname, indexdef from pg_indexes order by 1";

@@ -44,7 +44,7 @@ const KNOWN: &[(&str, &str)] = &[
 ];
 
 struct Server {
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     context: SessionContext,
     _data: Data,
 }
@@ -68,7 +68,7 @@ fn server() -> Server {
     let context = session(&data);
     catalog::install(&context, Arc::new(Facts::default())).unwrap();
     Server {
-        _folder: folder,
+        folder,
         context,
         _data: data,
     }

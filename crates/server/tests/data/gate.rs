@@ -2,7 +2,7 @@
 
 use super::common::{config, numbers, open, session};
 use super::{rows, run, run_with};
-use corun_server::data::{Data, DataConfig, FileRights};
+use corun_server::data::{Data, DataConfig, DataUser, FileRights};
 use std::fs;
 
 struct Setup {
@@ -64,6 +64,39 @@ async fn files_below_allowed_folders_are_read_by_their_paths() {
     assert!(run(&setup.data, &context, "select v from x").await.is_err());
     assert!(run(&setup.data, &context, "drop table t").await.is_err());
     assert_eq!(rows(&setup.data, &context, "select count(*) from t").await, ["2"]);
+}
+
+#[tokio::test]
+async fn external_tables_belong_to_who_made_them() {
+    let setup = setup();
+    let of = |name: &str, is_superuser: bool| {
+        let context = session(&setup.data);
+        let user = DataUser::new(name, move || is_superuser);
+        setup.data.install_for(user, &context).unwrap();
+        context
+    };
+    let (ann, bob, root) = (of("ann", false), of("bob", false), of("root", true));
+    let create = "create external table x stored as parquet location 'sub/e.parquet'";
+    let replace = create.replace("create", "create or replace");
+    rows(&setup.data, &ann, create).await;
+    let error = run(&setup.data, &bob, &replace).await.unwrap_err();
+    assert!(error.contains("must be owner of table x"), "{error}");
+    assert!(run(&setup.data, &bob, "drop table x").await.is_err());
+    assert_eq!(rows(&setup.data, &bob, "select v from x").await, ["7"]);
+    let check = |name: &str, table: &str| {
+        setup
+            .data
+            .check_owner(DataUser::new(name, || false), "corun", "public", table)
+    };
+    assert_eq!(check("bob", "x").unwrap_err().code, "42501");
+    assert!(check("ann", "x").is_ok() && check("bob", "t").is_ok() && check("bob", "none").is_ok());
+    rows(&setup.data, &ann, &replace).await;
+    rows(&setup.data, &root, "drop table x").await;
+    // The next one is another's.
+    rows(&setup.data, &bob, create).await;
+    assert!(run(&setup.data, &ann, "drop table x").await.is_err());
+    rows(&setup.data, &bob, "drop table x").await;
+    assert!(run(&setup.data, &bob, "select v from x").await.is_err());
 }
 
 #[tokio::test]

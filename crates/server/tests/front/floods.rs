@@ -1,5 +1,6 @@
 //! Many of everything, and the most that a message may say: each has its bound, and a client beside is served.
 
+use std::io::Write as _;
 use std::sync::atomic::Ordering;
 
 use corun_server::front::FrontConfig;
@@ -232,4 +233,58 @@ fn requests_to_cancel_with_wrong_keys() {
     );
     send(pid, &key[4..]);
     assert_eq!(raw.until(backend::READY), "EZ");
+}
+
+/// The beginning of a query of 32 MiB.
+const LONG: &[u8] = b"Q\x02\0\0\0";
+
+#[test]
+fn who_begins_a_long_message_and_stops_is_sent_away() {
+    let config = FrontConfig {
+        inbox_bytes_max: 4 << 20,
+        login_timeout: std::time::Duration::from_secs(3),
+        ..FrontConfig::default()
+    };
+    let server = Server::open(config);
+    // A short one may wait.
+    let mut short = Raw::log_in(&server, "ann");
+    let mut whole = Vec::new();
+    build::query(&mut whole, "select 1");
+    short.send(&whole[..8]);
+    let mut raw = Raw::log_in(&server, "ann");
+    let part = vec![b' '; 900 << 10];
+    raw.send(&[LONG, &part].concat());
+    let told = raw.rest();
+    assert!(String::from_utf8_lossy(&told).contains("incomplete message from client"));
+    // There is room again.
+    let mut other = Raw::log_in(&server, "ann");
+    other.query(&format!("{};select 1", " ".repeat(900 << 10)));
+    assert_eq!(other.until(backend::READY), "TDCZ");
+    short.send(&whole[8..]);
+    assert_eq!(short.until(backend::READY), "TDCZ");
+}
+
+#[test]
+fn one_user_s_half_messages_leave_room_for_others() {
+    let config = FrontConfig {
+        // A quarter of it for one user.
+        inbox_bytes_max: 64 << 20,
+        ..FrontConfig::default()
+    };
+    let server = Server::open(config);
+    let mut raw = Raw::log_in(&server, "ann");
+    raw.send(LONG);
+    let part = vec![b' '; 1 << 20];
+    // It is sent away before its message is whole; what it says after that is thrown away, or finds nobody.
+    let sent = (0..31).all(|_| raw.0.write_all(&part).is_ok());
+    if sent {
+        let told = raw.rest();
+        assert!(String::from_utf8_lossy(&told).contains("out of memory for messages of clients"));
+    }
+    let long = format!("{};select 1", " ".repeat(900 << 10));
+    for user in ["ann", "bob"] {
+        let mut raw = Raw::log_in(&server, user);
+        raw.query(&long);
+        assert_eq!(raw.until(backend::READY), "TDCZ", "{user}");
+    }
 }

@@ -251,7 +251,8 @@ fn a_thousand_idle_sessions() {
 #[test]
 fn a_long_message_counts_only_while_it_is_there() {
     let config = FrontConfig {
-        inbox_bytes_max: 3 << 20,
+        // A quarter of it for one user.
+        inbox_bytes_max: 12 << 20,
         ..FrontConfig::default()
     };
     let server = Server::open(config);

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use corun_server::front::{Access, AccessError, AccessFiles, FrontConfig};
+use corun_wire::build;
 
 use crate::clients::{failed, printed};
 use crate::{Server, wait};
@@ -57,6 +58,35 @@ fn a_database_that_is_not_there() {
         told.contains("FATAL:  database \"none\" does not exist"),
         "{told}"
     );
+}
+
+#[test]
+fn rules_are_asked_about_the_database_that_a_client_gets() {
+    let server = Server::start(FrontConfig::default(), |folder| {
+        let hba = folder.join("hba.conf");
+        let rules = "host first ann all reject\nhost all all all trust\n";
+        std::fs::write(&hba, rules).expect("written");
+        AccessFiles {
+            hba: Some(hba),
+            ..AccessFiles::default()
+        }
+    });
+    // psql names one that is called as the user where it is given none.
+    for database in ["dbname=''", "dbname=ann", "dbname=first"] {
+        let told = failed(&server, &format!("user=ann {database}"), &["where"]);
+        assert!(
+            told.contains("pg_hba.conf rejects connection") && told.contains("database \"first\""),
+            "{database}: {told}"
+        );
+    }
+    let mut raw = crate::hostile::Raw::connect(&server);
+    let mut startup = Vec::new();
+    build::startup(&mut startup, [("user", "ann")].into_iter());
+    raw.send(&startup);
+    let told = raw.rest();
+    assert!(String::from_utf8_lossy(&told).contains("pg_hba.conf rejects connection"));
+    assert_eq!(printed(&server, "user=ann dbname=d", &["where"]), "d\n");
+    assert_eq!(printed(&server, "user=bob dbname=bob", &["where"]), "first\n");
 }
 
 #[test]

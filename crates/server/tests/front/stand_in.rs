@@ -49,6 +49,15 @@ impl SqlEngine for StandIn {
         })
     }
 
+    /// Who names none, or one that is called as the user, gets `first`.
+    fn database(&self, user: &str, asked: &str) -> String {
+        match asked {
+            "" => "first".to_owned(),
+            asked if asked == user => "first".to_owned(),
+            asked => asked.to_owned(),
+        }
+    }
+
     fn runtime(&self) -> tokio::runtime::Handle {
         self.runtime.clone()
     }
@@ -98,6 +107,7 @@ fn describe(sql: &str) -> Result<(Vec<Type>, Option<Vec<Column>>), Refusal> {
     let columns = match sql {
         "select 1" => vec![Column::new("?column?", Type::INT4)],
         "who" => vec![Column::new("user", Type::TEXT)],
+        "where" => vec![Column::new("database", Type::TEXT)],
         "select $1::int8, $2::text" => {
             let columns = vec![Column::new("int8", Type::INT8), Column::new("text", Type::TEXT)];
             return Ok((vec![Type::INT8, Type::TEXT], Some(columns)));
@@ -183,6 +193,14 @@ impl OneClient {
                 data_row(
                     &mut out,
                     &[Some(Value::Text(self.who.user.clone().into()))],
+                    formats,
+                );
+                "SELECT 1"
+            }
+            "where" => {
+                data_row(
+                    &mut out,
+                    &[Some(Value::Text(self.who.database.clone().into()))],
                     formats,
                 );
                 "SELECT 1"

@@ -4,7 +4,8 @@ use super::common::parquet;
 use super::harness::{Collected, Server, fields, messages};
 use arrow::array::*;
 use arrow::datatypes::*;
-use corun_wire::server::{Action, Message, Session};
+use corun_wire::server::{Action, Message, ResultFormats, Session};
+use corun_wire::values::{FixedOffset, Format, Value};
 use std::sync::Arc;
 
 #[test]
@@ -222,6 +223,56 @@ fn columns_are_described_with_postgresql_s_types() {
     assert_eq!(
         (columns[11].name.as_str(), columns[11].modifier),
         ("dec", (10 << 16 | 2) + 4)
+    );
+}
+
+/// What the client is told of a column is what it is sent.
+#[test]
+fn columns_have_the_type_that_all_parts_have() {
+    let server = Server::new();
+    let mut session = server.session();
+    for (sql, oid) in [
+        ("SELECT CASE WHEN n > 5 THEN 1 ELSE 2.5 END FROM t", 701),
+        ("SELECT NULL AS x UNION ALL SELECT n FROM t", 20),
+        ("SELECT 1 UNION ALL SELECT 2.5", 701),
+        ("SELECT coalesce(NULL, n) FROM t", 20),
+    ] {
+        let statement = session.one(sql).unwrap();
+        let prepared = server.block_on(session.prepare(statement, &[])).unwrap();
+        let told = prepared.columns.as_ref().unwrap()[0].of;
+        assert_eq!(told.oid(), oid, "{sql}");
+        let mut sink = Collected::default();
+        let mut portal = session.bind(&prepared, std::iter::empty()).unwrap();
+        server
+            .block_on(session.run(&mut portal, &ResultFormats::default(), None, &mut sink))
+            .unwrap();
+        for (_, body) in messages(&sink.0) {
+            for field in fields(&body).into_iter().flatten() {
+                let value = Value::read(told, Format::Text, &field, &FixedOffset::UTC);
+                assert!(value.is_ok(), "{sql}: {field:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_have_postgresql_s_types() {
+    let server = Server::new();
+    let mut session = server.session();
+    let sql = "SELECT row_number() OVER w, rank() OVER w, dense_rank() OVER (ORDER BY n / 4) AS d, ntile(2) OVER w \
+        FROM t WINDOW w AS (ORDER BY n) ORDER BY 1 LIMIT 1";
+    let statement = session.one(sql).unwrap();
+    let prepared = server.block_on(session.prepare(statement, &[])).unwrap();
+    let columns = prepared.columns.as_ref().unwrap().iter();
+    let told: Vec<(&str, u32)> = columns
+        .map(|column| (column.name.as_str(), column.of.oid()))
+        .collect();
+    assert_eq!(told, [("row_number", 20), ("rank", 20), ("d", 20), ("ntile", 23)]);
+    assert_eq!(server.rows(&mut session, sql), ["1|1|1|1", "=SELECT 1"]);
+    let first = "SELECT n FROM (SELECT n, row_number() OVER (PARTITION BY n % 5 ORDER BY n DESC) AS r FROM t) WHERE r = 1";
+    assert_eq!(
+        server.rows(&mut session, &format!("{first} ORDER BY n")),
+        ["5", "6", "7", "8", "9", "=SELECT 5"]
     );
 }
 

@@ -69,6 +69,46 @@ fn settings_are_shown_set_and_told() {
 }
 
 #[test]
+fn names_of_with_are_not_tables_of_the_search_path() {
+    let server = Server::new();
+    let mut session = server.session();
+    server.rows(&mut session, "SET search_path = sales, public");
+    for (sql, count) in [
+        (
+            "WITH t AS (SELECT * FROM t WHERE n < 3) SELECT count(*) FROM t",
+            "3",
+        ),
+        (
+            "WITH x AS (WITH t AS (SELECT 1 AS n) SELECT * FROM t) SELECT count(*) FROM x, t",
+            "10",
+        ),
+        (
+            "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t WHERE n < 4) SELECT count(*) FROM t",
+            "4",
+        ),
+        (
+            "SELECT (WITH t AS (SELECT 1 AS n) SELECT count(*) FROM t) + count(*) FROM t",
+            "11",
+        ),
+    ] {
+        assert_eq!(server.rows(&mut session, sql), [count, "=SELECT 1"], "{sql}");
+    }
+}
+
+#[test]
+fn functions_know_the_time_zone_of_before_a_transaction() {
+    let server = Server::new();
+    let mut session = server.session();
+    let sql = "SELECT arrow_typeof(to_timestamp('2024-01-01 00:00:00')), to_timestamp('2024-01-01 00:00:00')";
+    let before = server.rows(&mut session, sql);
+    server.rows(&mut session, "BEGIN; SET TIME ZONE 'Asia/Tokyo'");
+    let within = server.rows(&mut session, sql);
+    server.rows(&mut session, "ROLLBACK");
+    assert_ne!(before, within);
+    assert_eq!(server.rows(&mut session, sql), before);
+}
+
+#[test]
 fn names_are_looked_for_along_the_search_path() {
     let server = Server::with(|_| {});
     let mut session = server.session();
@@ -87,6 +127,44 @@ fn names_are_looked_for_along_the_search_path() {
     assert_eq!(
         server.rows(&mut session, "SELECT current_schema()"),
         ["sales", "=SELECT 1"]
+    );
+}
+
+#[test]
+fn texts_of_the_search_path_are_names() {
+    let server = Server::with(|config| {
+        for schema in ["Sales", "my schema", "a, b"] {
+            let folder = config.data.catalogs[0].1.join(schema);
+            std::fs::create_dir(&folder).unwrap();
+            std::fs::write(folder.join("mine.csv"), format!("s,n\n\"{schema}\",1\n")).unwrap();
+        }
+    });
+    let mut session = server.session();
+    for (path, shown, schema) in [
+        ("'Sales'", "\"Sales\"", "Sales"),
+        ("'my schema', public", "\"my schema\", public", "my schema"),
+        ("'a, b'", "\"a, b\"", "a, b"),
+        ("\"Sales\"", "\"Sales\"", "Sales"),
+    ] {
+        let rows = server.rows(
+            &mut session,
+            &format!("SET search_path = {path}; SHOW search_path"),
+        );
+        assert_eq!(rows, ["=SET", shown, "=SHOW"], "{path}");
+        let rows = server.rows(&mut session, "SELECT current_schema(); SELECT s FROM mine");
+        assert_eq!(rows, [schema, "=SELECT 1", schema, "=SELECT 1"], "{path}");
+    }
+    assert_eq!(
+        server.rows(
+            &mut session,
+            "SET search_path TO '$user', 'sales', PUBLIC; SHOW search_path; SELECT count(*) FROM q2"
+        ),
+        ["=SET", "\"$user\", sales, public", "=SHOW", "1", "=SELECT 1"]
+    );
+    // None at all.
+    assert_eq!(
+        server.rows(&mut session, "SET search_path = ''; SHOW search_path"),
+        ["=SET", "\"\"", "=SHOW"]
     );
 }
 

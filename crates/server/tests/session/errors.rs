@@ -1,6 +1,6 @@
 //! Errors: SQLSTATE, PostgreSQL's words, the place, and what to do.
 
-use super::harness::Server;
+use super::harness::{Server, files};
 use corun_server::catalog::RoleFact;
 use corun_server::data::FileRights;
 use corun_server::session::Rights;
@@ -165,6 +165,26 @@ fn rights_are_asked_for_every_table() {
 }
 
 #[test]
+fn other_databases_are_not_read() {
+    let other = tempfile::tempdir().unwrap();
+    files(other.path());
+    let server = Server::with(|config| {
+        let catalog = ("other".to_owned(), other.path().to_owned());
+        config.data.catalogs.push(catalog);
+    });
+    let mut session = server.session();
+    let own = "SELECT count(*) FROM corun.public.t";
+    assert_eq!(server.rows(&mut session, own), ["10", "=SELECT 1"]);
+    for sql in [
+        "SELECT count(*) FROM other.public.t",
+        "SELECT (SELECT count(*) FROM other.sales.q1)",
+        "EXPLAIN SELECT * FROM other.public.t",
+    ] {
+        assert_eq!(server.refused(&mut session, sql).code, "0A000", "{sql}");
+    }
+}
+
+#[test]
 fn databases_are_folders() {
     let server = Server::with(|_| {});
     let mut who = corun_server::session::Identity {
@@ -181,4 +201,14 @@ fn databases_are_folders() {
     );
     who.database = "corun".to_owned();
     assert!(server.engine.session(who).is_ok());
+    // Rules of who gets in are asked about this.
+    for (user, asked, database) in [
+        ("ada", "", Some("corun")),
+        ("ada", "ada", Some("corun")),
+        ("corun", "", Some("corun")),
+        ("ada", "corun", Some("corun")),
+        ("ada", "bob", None),
+    ] {
+        assert_eq!(server.engine.database(user, asked), database, "{user} {asked}");
+    }
 }

@@ -225,6 +225,18 @@ fn a_copy_and_a_setting_in_a_pipeline() {
 }
 
 #[test]
+fn a_plan_of_tables_follows_settings() {
+    let server = Server::new();
+    std::fs::write(server.folder.path().join("sales/t.csv"), "n\n77\n").unwrap();
+    let mut session = server.session();
+    let rows = server.rows(
+        &mut session,
+        "PREPARE p AS SELECT max(n) FROM t; SET search_path = sales, public; EXECUTE p; EXECUTE p",
+    );
+    assert_eq!(rows, ["=PREPARE", "=SET", "77", "=SELECT 1", "77", "=SELECT 1"]);
+}
+
+#[test]
 fn a_kept_plan_follows_settings_and_parameters() {
     let server = Server::new();
     let mut it = Connection::new(&server);

@@ -67,6 +67,19 @@ fn nesting_without_end() {
         (many("PREPARE p AS ", 100_000), "54001"),
         (many("DECLARE c CURSOR FOR ", 100_000), "54001"),
         (many("COPY ", 400_000), "54001"),
+        (format!("SELECT {}1", many("INTERVAL ", 100_000)), "54001"),
+        (format!("SELECT {}1", many("1 XOR ", 200_000)), "54001"),
+        (format!("SELECT {}1", many("1 OPERATOR(+) ", 90_000)), "54001"),
+        (format!("SELECT 1 {}", many("MINUS SELECT 1 ", 100_000)), "54001"),
+        (
+            format!("SELECT x{} FROM (SELECT 1 AS x) s", many(".a", 200_000)),
+            "54001",
+        ),
+        (
+            format!("SELECT 1 FROM (SELECT 1) a {}", many(", (SELECT 1) a", 600)),
+            "54001",
+        ),
+        (format!("SELECT {}1", many("1,", 1_700)), "54011"),
         (many("SELECT 1;", 100_001), "54000"),
         (
             format!("SELECT n FROM t WHERE n IN ({}1)", many("1234567, ", 1_200_000)),
@@ -149,6 +162,10 @@ fn values_without_end() {
         "SELECT regexp_replace(repeat('x', 1000000), '.', repeat('y', 1000), 'g')",
         "SELECT arrow_cast(NULL, 'FixedSizeBinary(2000000000)')",
         "SELECT n, range(1, 100000) FROM t",
+        "SELECT repeat('a', 60000000), repeat('b', 60000000), repeat('c', 60000000), repeat('d', 60000000), repeat('e', 60000000)",
+        "SELECT n, repeat('a', 60000000) < repeat('b', 60000000), repeat('c', 60000000) < repeat('d', 60000000) FROM t",
+        "SELECT levenshtein(repeat('a', 1000000), repeat('b', 1000000))",
+        "SELECT sum(levenshtein(repeat(word, 10000), repeat(word, 20000))) FROM t",
     ] {
         let refusal = server.refused(&mut session, sql);
         assert_eq!(refusal.code, "54000", "{sql}: {refusal:?}");
@@ -169,6 +186,7 @@ fn values_without_end() {
         ("SELECT replace('a-b-c', '-', '+')", "a+b+c"),
         ("SELECT regexp_replace('a1b2', '[0-9]', 'x', 'g')", "axbx"),
         ("SELECT count(*) FROM generate_series(1, 1000000)", "1000000"),
+        ("SELECT levenshtein('kitten', 'sitting')", "3"),
     ] {
         let shown = server.rows(&mut session, sql);
         assert_eq!(shown.first().map(String::as_str), Some(rows), "{sql}");
@@ -192,6 +210,7 @@ fn settings_have_bounds() {
             "SET datafusion.execution.sort_spill_reservation_bytes = 999999999999",
             "22023",
         ),
+        ("SET datafusion.optimizer.skip_failed_rules = true", "55P02"),
         ("SET datafusion.runtime.memory_limit = '100G'", "42501"),
         ("SET datafusion.runtime.temp_directory = '/tmp'", "42501"),
         ("SET corun.join_memory_bytes = 18446744073709551615", "22023"),
@@ -202,6 +221,32 @@ fn settings_have_bounds() {
         &mut session,
         "SET datafusion.execution.batch_size = 1024; SET corun.join = 'off'",
     );
+    goes_on(&server, &mut session);
+}
+
+/// What a session keeps has names and texts of some length, and not more.
+#[test]
+fn what_is_kept_has_bounds() {
+    let server = Server::new();
+    let mut session = server.session();
+    let (name, text) = (many("n", 64), many("x", 17 << 20));
+    for (sql, code) in [
+        (format!("SET \"a.{name}\" = 1"), "42602"),
+        (format!("BEGIN; SAVEPOINT {name}"), "42622"),
+        (format!("ROLLBACK; PREPARE {name} AS SELECT 1"), "42622"),
+        (format!("PREPARE p AS SELECT '{text}'"), "54000"),
+        (format!("DECLARE c CURSOR WITH HOLD FOR SELECT '{text}'"), "54000"),
+        (
+            "PREPARE p(bigint) AS SELECT $1; EXECUTE p(value FROM generate_series(1, 100000000000))"
+                .to_owned(),
+            "0A000",
+        ),
+        ("EXECUTE p((SELECT max(n) FROM t))".to_owned(), "0A000"),
+    ] {
+        let begins: String = sql.chars().take(60).collect();
+        assert_eq!(server.refused(&mut session, &sql).code, code, "{begins}");
+    }
+    assert_eq!(server.rows(&mut session, "EXECUTE p(2 + 3)"), ["5", "=SELECT 1"]);
     goes_on(&server, &mut session);
 }
 

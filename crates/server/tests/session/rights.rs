@@ -1,8 +1,9 @@
 //! `CREATE ROLE`, `ALTER ROLE`, `DROP ROLE`, `GRANT` and `REVOKE`: what they make of the file, of sessions that there are, and of the system
 //! tables.
 
-use super::harness::Server;
+use super::harness::{Collected, Server};
 use super::users::Users;
+use corun_wire::server::ResultFormats;
 use std::os::unix::fs::PermissionsExt as _;
 
 const FILE: &str = "# the only one so far\n[user.root]\nsuperuser = true\n[user.eve]\n";
@@ -59,6 +60,35 @@ fn rights_are_in_force_at_once() {
     let mode = std::fs::metadata(&users.path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     corun_server::users::UserTable::load(&users.path).unwrap();
+}
+
+/// A statement that was prepared, or a cursor that was declared, before the right went.
+#[test]
+fn a_right_that_is_gone_is_gone_for_what_was_prepared() {
+    let users = Users::with(FILE);
+    let server = &users.server;
+    let (mut root, mut eve) = (users.session("root"), users.session("eve"));
+    server.rows(&mut root, "GRANT SELECT ON t TO eve");
+    server.rows(
+        &mut eve,
+        "PREPARE p AS SELECT n FROM t; DECLARE c CURSOR WITH HOLD FOR SELECT n FROM t",
+    );
+    let statement = eve.one("SELECT n FROM t").unwrap();
+    let prepared = server.block_on(eve.prepare(statement, &[])).unwrap();
+    server.rows(&mut root, "REVOKE SELECT ON t FROM eve");
+    for sql in ["EXECUTE p", "FETCH 1 FROM c"] {
+        assert_eq!(server.refused(&mut eve, sql).code, "42501", "{sql}");
+    }
+    let mut portal = eve.bind(&prepared, std::iter::empty()).unwrap();
+    let mut sink = Collected::default();
+    let formats = ResultFormats::default();
+    let ran = eve.run(&mut portal, &formats, None, &mut sink);
+    assert_eq!(server.block_on(ran).unwrap_err().code, "42501");
+    // What reads no table is everyone's.
+    assert_eq!(
+        server.rows(&mut eve, "SELECT count(*) > 100 FROM pg_get_keywords()"),
+        ["t", "=SELECT 1"]
+    );
 }
 
 #[test]

@@ -42,6 +42,9 @@ pub struct Policy<'a> {
     pub maps: &'a IdentMaps,
     /// The users.
     pub users: &'a dyn Users,
+    /// The database that a client gets, which is what the rules are asked about: it may be another than the startup packet names, or none that
+    /// it names. [`database_asked_for`] where there is no such choice.
+    pub database: &'a dyn Fn(&Startup) -> String,
     /// What users that do not exist are shown.
     pub mock: &'a Mock,
     /// Random numbers for nonces.
@@ -50,6 +53,11 @@ pub struct Policy<'a> {
     pub offers_tls: bool,
     /// Whether connections over TCP without TLS are refused.
     pub requires_tls: bool,
+}
+
+/// The database that a startup packet asks for, as PostgreSQL reads it.
+pub fn database_asked_for(startup: &Startup) -> String {
+    startup.database().to_owned()
 }
 
 /// What is known of a connection.
@@ -240,7 +248,7 @@ fn authenticator(
     }
     let user = startup.user();
     let rule = policy.rules.first_match(&Question {
-        database: startup.database(),
+        database: &(policy.database)(startup),
         user,
         address: connection.address.map(|address| address.to_canonical()),
         replication: false,

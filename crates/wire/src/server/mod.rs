@@ -15,7 +15,7 @@ mod negotiation;
 mod session;
 
 pub use held::{Column, ResultFormats};
-pub use login::{Connection, Entered, Login, LoginAction, Policy, Users, welcome};
+pub use login::{Connection, Entered, Login, LoginAction, Policy, Users, database_asked_for, welcome};
 pub use message::{Bind, Limits, Malformed, Message, Parse, Target};
 pub use negotiation::{First, Negotiation};
 pub use session::{Action, Executed, Session};

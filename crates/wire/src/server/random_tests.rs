@@ -190,6 +190,7 @@ proptest! {
             rules: &rules,
             maps: &IdentMaps::default(),
             users: &users,
+            database: &database_asked_for,
             mock: &mock,
             random: &random,
             offers_tls: false,

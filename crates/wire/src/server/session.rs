@@ -290,13 +290,14 @@ impl<S: Clone, P> Session<S, P> {
         // Without columns one format is as good as none.
         let formats = formats?;
         let of_engine = statement.of_engine.clone();
+        // The statement may go while the portal keeps what the engine has made of it.
+        let bytes = statement.bytes + bind.portal.len() + bind.bytes() + bind.result_formats().len();
         if bind.portal.is_empty() {
             self.drop_portal("");
         } else if self.portals.contains_key(bind.portal) {
             let what = format!("cursor \"{}\" already exists", bind.portal);
             return Err(Refusal::new(code::DUPLICATE_CURSOR, what));
         }
-        let bytes = bind.portal.len() + bind.bytes() + bind.result_formats().len();
         self.room("portals", self.portals.len(), self.limits.portals_max, bytes)?;
         let portal = Portal {
             of_engine: None,

@@ -49,6 +49,11 @@ impl<'o> Row<'o> {
         self.fields += 1;
     }
 
+    /// Bytes that were written so far.
+    pub fn bytes(&self) -> usize {
+        self.out.len() - self.length_at.unwrap_or(self.count_at)
+    }
+
     /// The row is whole. Returns its bytes.
     pub fn finish(self) -> usize {
         let begin = self.length_at.unwrap_or(self.count_at);

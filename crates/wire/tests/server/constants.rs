@@ -18,7 +18,7 @@ use corun_wire::auth::userlist::Userlist;
 use corun_wire::error::{Refusal, code};
 use corun_wire::server::{
     Action, Column, Connection, Executed, Limits, Login, LoginAction, Message, Policy, ResultFormats,
-    Session, welcome,
+    Session, database_asked_for, welcome,
 };
 use corun_wire::tls::{TlsFiles, TlsMode, TlsServer};
 use corun_wire::transport::Transport;
@@ -213,6 +213,7 @@ impl Server {
                 rules: &self.rules,
                 maps: &self.maps,
                 users: &self.users,
+                database: &database_asked_for,
                 mock: &self.mock,
                 random: &self.random,
                 offers_tls: true,

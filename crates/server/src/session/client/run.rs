@@ -27,6 +27,10 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a plan of tables is as good as a new one: a client binds and executes what it has prepared.
+const KEPT_FOR: Duration = Duration::from_secs(1);
 
 impl ClientSession {
     /// Runs a portal: DataRow messages (or all messages of a COPY) go to the sink.
@@ -260,12 +264,13 @@ impl ClientSession {
         };
         let failed = |error| error::refusal(&error, "");
         let Planned { plan, .. } = self.plan(statement, &[], "").await?;
+        if !one_row::is_one_row(&plan) {
+            let what = "arguments of EXECUTE are values, not queries";
+            return Err(Refusal::new(code::NOT_SUPPORTED, what));
+        }
         let frame = self.context.execute_logical_plan(plan).await.map_err(failed)?;
         let batches = frame.collect().await.map_err(failed)?;
-        let batch = batches
-            .iter()
-            .find(|batch| batch.num_rows() == 1)
-            .ok_or_else(|| count(0))?;
+        let batch = batches.first().ok_or_else(|| count(0))?;
         if batch.num_columns() != types.len() {
             return Err(count(batch.num_columns()));
         }
@@ -286,7 +291,7 @@ impl ClientSession {
         let Planned { plan, .. } = self.plan(sql, &types, &prepared.statement.text).await?;
         if matches!(prepared.statement.kind, Kind::Planned(_))
             && let Some(columns) = &prepared.columns
-            && *columns != columns_of(plan.schema().as_arrow())
+            && *columns != self.columns(&plan)?
         {
             return Err(Refusal::new(
                 code::NOT_SUPPORTED,
@@ -296,17 +301,16 @@ impl ClientSession {
         Ok(plan)
     }
 
-    /// The plan that was made when it was prepared, if it still holds: one that names tables once, since files change.
+    /// The plan that was made when it was prepared, if it still holds. One that names tables is taken once and soon, since files change.
     fn kept_plan(&self, prepared: &Prepared) -> Option<LogicalPlan> {
-        let mut kept = prepared.plan.lock();
-        let (settings, plan) = kept.take()?;
-        if one_row::is_one_row(&plan) {
-            if settings != self.applied {
-                return None;
-            }
-            *kept = Some((settings, plan.clone()));
+        let mut slot = prepared.plan.lock();
+        let kept = slot
+            .take()
+            .filter(|kept| kept.of == (self.applied, self.engine.rights.version()))?;
+        if one_row::is_one_row(&kept.plan) {
+            return Some(slot.insert(kept).plan.clone());
         }
-        Some(plan)
+        (kept.made.elapsed() < KEPT_FOR).then_some(kept.plan)
     }
 
     /// Starts a plan: a query at the coordinator, anything else in the session.
@@ -321,7 +325,7 @@ impl ClientSession {
         if answer.is_some() {
             return Ok(Source::Made(answer));
         }
-        let turn = self.turn().await;
+        let turn = self.turn().await?;
         if let Some(coordinator) = self.engine.coordinator.as_ref().filter(|_| is_query(&plan)) {
             let submitted = coordinator
                 .submit_plan_of(self.owner(), &self.context, plan)
@@ -348,14 +352,21 @@ impl ClientSession {
     }
 
     /// A place among the queries of the user that run at a time, if these are limited.
-    async fn turn(&self) -> Option<Arc<Turn>> {
-        let most = self.engine.rights.limits(&self.shared.who.user).queries?;
-        if let Some(turn) = self.turn.lock().upgrade() {
-            return Some(turn);
+    async fn turn(&self) -> Result<Option<Arc<Turn>>, Refusal> {
+        let Some(most) = self.engine.rights.limits(&self.shared.who.user).queries else {
+            return Ok(None);
+        };
+        let another = self.turns.lock().another(&self.share, most);
+        let another = another.map_err(|()| {
+            let what = format!("this user may run {most} queries at a time, and they run");
+            Refusal::new("53400", what).hint("Close cursors of this session that are no longer needed.")
+        })?;
+        if another.is_some() {
+            return Ok(another);
         }
         let turn = self.share.turn(most).await;
-        *self.turn.lock() = Arc::downgrade(&turn);
-        Some(turn)
+        self.turns.lock().add(&turn);
+        Ok(Some(turn))
     }
 
     /// Whose its queries are, and how many turns these get.
@@ -451,7 +462,7 @@ impl ClientSession {
             .explain_plan(&self.context, &plan)
             .await
             .map_err(failed)?;
-        let _turn = self.turn().await;
+        let _turn = self.turn().await?;
         let mut submitted = coordinator
             .submit_plan_of(self.owner(), &self.context, plan)
             .await

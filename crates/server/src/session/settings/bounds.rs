@@ -46,8 +46,12 @@ const RANGES: [(&str, u64, u64); 14] = [
 /// What all sessions share.
 const OF_ALL: [&str; 2] = ["corun.shared_work_bytes", "corun.kept_columns_bytes"];
 
-/// What must be as it is: with other values statements that spill can wait for ever (apache/datafusion#24883).
-const FIXED: [&str; 1] = ["datafusion.execution.max_spill_file_size_bytes"];
+/// What must be as it is: with other values statements that spill can wait for ever (apache/datafusion#24883), or what refuses a plan is passed
+/// over.
+const FIXED: [&str; 2] = [
+    "datafusion.execution.max_spill_file_size_bytes",
+    "datafusion.optimizer.skip_failed_rules",
+];
 
 /// Whether a session may set this.
 ///
@@ -101,6 +105,7 @@ mod tests {
             ),
             ("datafusion.execution.sort_spill_reservation_bytes", "0", ""),
             ("datafusion.execution.max_spill_file_size_bytes", "1", "55P02"),
+            ("datafusion.optimizer.skip_failed_rules", "true", "55P02"),
             ("datafusion.sql_parser.recursion_limit", "1000000", "22023"),
             ("datafusion.optimizer.prefer_hash_join", "false", ""),
             ("corun.shared_work_bytes", "0", "42501"),

@@ -1,8 +1,10 @@
 //! What a statement is, read from its words.
 
 mod roles;
+mod transactions;
 
 use super::{Kind, Parsed, Word, copy_options, parse, parsed_by_catalog, query_text};
+use crate::catalog::quoted;
 use crate::session::error;
 use corun_wire::error::{Refusal, code};
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Statement as Sql};
@@ -14,6 +16,8 @@ use std::sync::Arc;
 /// Of one statement.
 pub(super) struct Reader<'t> {
     pub(super) whole: &'t str,
+    /// Characters of it before the text.
+    pub(super) before: u32,
     pub(super) text: &'t str,
     pub(super) words: &'t [Word],
 }
@@ -59,6 +63,14 @@ impl Reader<'_> {
         }
     }
 
+    fn is_text(&self, at: usize) -> bool {
+        let token = self.words.get(at).map(|word| &word.token);
+        matches!(
+            token,
+            Some(Token::SingleQuotedString(_) | Token::EscapedStringLiteral(_))
+        )
+    }
+
     /// A syntax error at a word.
     fn wrong(&self, at: usize) -> Refusal {
         let start = self.words.first().map_or(0, |word| word.begin);
@@ -93,7 +105,11 @@ impl Reader<'_> {
         let (Some(first), Some(last)) = (words.first(), words.last()) else {
             return Err(self.wrong(at));
         };
-        let inner = parse(self.whole, first.begin, last.end, words)?;
+        let begin = self.words.first().map_or(first.begin, |word| word.begin);
+        let between = self.whole.get(begin..first.begin).unwrap_or_default();
+        let between = u32::try_from(between.chars().count()).unwrap_or(u32::MAX);
+        let before = self.before.saturating_add(between);
+        let inner = parse(self.whole, before, first.begin, last.end, words)?;
         Ok(Box::new(inner))
     }
 
@@ -111,12 +127,13 @@ impl Reader<'_> {
         let first = self.keyword(0);
         match first.as_str() {
             _ if self.is_about_roles() => self.about_roles(),
-            "BEGIN" | "START" => Ok(Kind::Begin),
-            "COMMIT" | "END" => Ok(Kind::Commit),
-            "ROLLBACK" | "ABORT" if self.has("TO") => self.name(self.words.len() - 1).map(Kind::RollbackTo),
-            "ROLLBACK" | "ABORT" => Ok(Kind::Rollback),
-            "SAVEPOINT" => self.name(1).map(Kind::Savepoint),
-            "RELEASE" => self.name(self.words.len() - 1).map(Kind::Release),
+            "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" => self.transaction(),
+            "SAVEPOINT" => {
+                let name = self.name(1)?;
+                self.end(2)?;
+                Ok(Kind::Savepoint(name))
+            }
+            "RELEASE" => self.savepoint(1).map(Kind::Release),
             "SET" => self.set(),
             "RESET" if self.is(1, "ALL") => Ok(Kind::ResetAll),
             "RESET" => {
@@ -130,6 +147,9 @@ impl Reader<'_> {
                 .all_or_name(1 + usize::from(self.is(1, "PREPARE")))
                 .map(Kind::Deallocate),
             "CLOSE" => self.all_or_name(1).map(Kind::Close),
+            "PREPARE" if self.is(1, "TRANSACTION") && self.is_text(2) => {
+                Ok(Kind::Unsupported("PREPARE TRANSACTION".to_owned()))
+            }
             "PREPARE" => self.prepare(),
             "EXECUTE" => self.execute(),
             "DECLARE" => self.declare(),
@@ -214,8 +234,7 @@ impl Reader<'_> {
         let session = self.is(1, "SESSION") && !self.is(2, "AUTHORIZATION");
         let at = 1 + usize::from(local || session);
         if self.is(at, "TRANSACTION") || self.is(at, "CHARACTERISTICS") {
-            // READ WRITE, too: what writes is refused itself.
-            return Ok(Kind::Nothing("SET"));
+            return self.set_transaction(at);
         }
         if self.is(at, "ROLE") {
             return match self.keyword(at + 1).as_str() {
@@ -236,12 +255,19 @@ impl Reader<'_> {
         }
         let value = match self.is(at, "DEFAULT") && self.words.len() == at + 1 {
             true => None,
+            // Each text is a name as it stands there.
+            false if name.eq_ignore_ascii_case("search_path") => Some(self.value_with(at, quoted)?),
             false => Some(self.setting_value(at)?),
         };
         self.setting(name, value, local, "SET")
     }
 
     fn setting_value(&self, at: usize) -> Result<String, Refusal> {
+        self.value_with(at, str::to_owned)
+    }
+
+    /// A setting's value, its texts written by `written`.
+    fn value_with(&self, at: usize, written: impl Fn(&str) -> String) -> Result<String, Refusal> {
         let words = self.words.get(at..).unwrap_or_default();
         if words.is_empty() {
             return Err(self.wrong(at));
@@ -249,7 +275,9 @@ impl Reader<'_> {
         let mut value = String::new();
         for (index, word) in words.iter().enumerate() {
             match &word.token {
-                Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => value.push_str(text),
+                Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => {
+                    value.push_str(&written(text));
+                }
                 Token::Word(word) if word.quote_style.is_some() => {
                     value.push_str(&format!("\"{}\"", word.value.replace('"', "\"\"")));
                 }

@@ -25,30 +25,45 @@ const CAST: usize = 10;
 const CONCATENATION: usize = 2;
 
 /// Words that put what stands before them and behind them into one node, or a statement into another.
-const CHAINING: [&str; 22] = [
+const CHAINING: [&str; 34] = [
     "AND",
     "AT",
     "BETWEEN",
     "COLLATE",
     "COPY",
     "DECLARE",
+    "DIV",
     "ESCAPE",
     "EXCEPT",
     "EXPLAIN",
     "ILIKE",
     "IN",
     "INTERSECT",
+    "INTERVAL",
     "IS",
     "ISNULL",
     "JOIN",
     "LIKE",
+    "MATCH_RECOGNIZE",
+    "MEMBER",
+    "MINUS",
     "NOT",
     "NOTNULL",
+    "OPERATOR",
     "OR",
+    "OVERLAPS",
+    "PIVOT",
     "PREPARE",
+    "REGEXP",
+    "RLIKE",
     "SIMILAR",
     "UNION",
+    "UNPIVOT",
+    "XOR",
 ];
+
+/// Points of one name that count nothing; each further one is a field of what stands before it.
+const POINTS_FREE: usize = 4;
 
 /// Operators of what stands between two parentheses.
 #[derive(Default)]
@@ -99,7 +114,12 @@ pub(super) fn check(words: &[Word], text: &str) -> Result<(), Refusal> {
         return Err(too_long(words.len()));
     }
     let mut levels = vec![Level::default()];
+    // Of the name that is being read.
+    let (mut points, mut behind_point) = (0, false);
     for word in words {
+        if !std::mem::replace(&mut behind_point, word.token == Token::Period) && !behind_point {
+            points = 0;
+        }
         let Some(level) = levels.last_mut() else {
             return Ok(());
         };
@@ -129,8 +149,11 @@ pub(super) fn check(words: &[Word], text: &str) -> Result<(), Refusal> {
             Token::Number(..)
             | Token::SingleQuotedString(_)
             | Token::EscapedStringLiteral(_)
-            | Token::Period
             | Token::Placeholder(_) => {}
+            Token::Period => {
+                points += 1;
+                level.here += usize::from(points > POINTS_FREE);
+            }
             Token::DoubleColon => level.here += CAST,
             Token::StringConcat => level.here += CONCATENATION,
             _ => level.here += 1,
@@ -161,6 +184,7 @@ mod tests {
         assert_eq!(code(&format!("SELECT n IN ({}1)", many(9_000, "-1 + 2, "))), "");
         assert_eq!(code(&format!("SELECT {}1", many(800, "1 + "))), "");
         assert_eq!(code(&format!("SELECT {}1", many(1_200, "1 + "))), "54001");
+        assert_eq!(code(&format!("SELECT {}1", many(400, "a.b.c.d = 1 OR "))), "");
         // From the inside out, each within the parentheses of the next.
         let inside = many(400, "1 + ");
         assert_eq!(
@@ -173,6 +197,11 @@ mod tests {
             "x::int::int || ",
             "a[1][1] - ",
             "SELECT 1 UNION ALL ",
+            "SELECT 1 MINUS ",
+            "INTERVAL ",
+            "1 XOR ",
+            "1 OPERATOR(+) ",
+            "x.y.z.",
         ] {
             assert_eq!(
                 code(&format!("SELECT {}1", many(6_000, chain))),

@@ -34,6 +34,7 @@ impl Server {
             rules: &self.rules,
             maps: &self.maps,
             users: &self.users,
+            database: &database_asked_for,
             mock: &self.mock,
             random: &self.random,
             offers_tls: true,
@@ -162,6 +163,35 @@ fn tls_is_offered_and_may_be_required() {
         ..server.policy()
     };
     assert_eq!(refused(login.next(&TCP, &policy)).message, "SSL required");
+}
+
+#[test]
+fn rules_are_asked_about_the_database_that_a_client_gets() {
+    let server = Server::new("host secret ann all reject\nhost all all all trust");
+    // Who names none, or one that is called as the user, gets this one.
+    let database = |startup: &Startup| match startup.database() {
+        asked if asked == startup.user() => "secret".to_owned(),
+        asked => asked.to_owned(),
+    };
+    let policy = Policy {
+        database: &database,
+        ..server.policy()
+    };
+    let action = |parameters: &[(&str, &str)]| {
+        let mut login = Login::new();
+        login.received(&startup(parameters, 0)).expect("not too much");
+        login.next(&TCP, &policy)
+    };
+    for parameters in [
+        &[("user", "ann")][..],
+        &[("user", "ann"), ("database", "ann")],
+        &[("user", "ann"), ("database", "secret")],
+    ] {
+        let refusal = refused(action(parameters));
+        assert!(refusal.message.contains("database \"secret\""), "{refusal:?}");
+    }
+    let other = action(&[("user", "ann"), ("database", "d")]);
+    assert!(matches!(other, LoginAction::Entered(_)), "{other:?}");
 }
 
 #[test]
