@@ -4,7 +4,8 @@
 //! back. PostgreSQL does not trust whoever reads to round so (`1e23` has 16 digits there), so such decimals get another digit here. And of
 //! two decimals that are as near, PostgreSQL takes the even one.
 
-use std::io::Write as _;
+use std::fmt::LowerExp;
+use std::io::{Cursor, Write as _};
 
 /// What is known of a finite float: `mantissa * 2^exponent`, and below which exponent of ten it is written with one.
 struct Parts {
@@ -38,10 +39,7 @@ pub fn float8(out: &mut Vec<u8>, value: f64) {
     let (fraction, exponent) = (bits & ((1 << 52) - 1), (bits >> 52 & 0x7ff) as i32);
     let parts = Parts::new(fraction, exponent, 52, 1075);
     let value = value.abs();
-    let print = |digits| match digits {
-        None => format!("{value:e}"),
-        Some(digits) => format!("{value:.*e}", digits - 1),
-    };
+    let print = |digits| Printed::of(value, digits);
     let is_same = |text: &str| text.parse() == Ok(value);
     write(out, bits >> 63 != 0, 15, &parts, 17, print, is_same);
 }
@@ -55,10 +53,7 @@ pub fn float4(out: &mut Vec<u8>, value: f32) {
     let (fraction, exponent) = (u64::from(bits & ((1 << 23) - 1)), (bits >> 23 & 0xff) as i32);
     let parts = Parts::new(fraction, exponent, 23, 150);
     let value = value.abs();
-    let print = |digits| match digits {
-        None => format!("{value:e}"),
-        Some(digits) => format!("{value:.*e}", digits - 1),
-    };
+    let print = |digits| Printed::of(value, digits);
     let is_same = |text: &str| text.parse() == Ok(value);
     write(out, bits >> 31 != 0, 6, &parts, 9, print, is_same);
 }
@@ -79,12 +74,59 @@ fn special(out: &mut Vec<u8>, value: f64) -> bool {
     true
 }
 
-/// Digits and the exponent of ten of `d.ddde±x`.
-fn split(text: &str) -> (String, i32) {
-    let (digits, exponent) = text.split_once('e').unwrap_or((text, "0"));
-    let digits: String = digits.chars().filter(char::is_ascii_digit).collect();
-    let digits = digits.trim_end_matches('0');
-    (digits.to_owned(), exponent.parse().unwrap_or(0))
+/// Longest text of a float here: 17 digits, their point, and the exponent.
+const PRINTED_BYTES: usize = 32;
+
+/// A float as Rust prints it: `d.ddde±x`, without memory of its own.
+struct Printed(Cursor<[u8; PRINTED_BYTES]>);
+
+impl Printed {
+    /// With so many digits, or the fewest that read back as the same.
+    fn of(value: impl LowerExp, digits: Option<usize>) -> Printed {
+        let mut text = Cursor::new([0; PRINTED_BYTES]);
+        // It has room.
+        _ = match digits {
+            None => write!(text, "{value:e}"),
+            Some(digits) => write!(text, "{value:.*e}", digits - 1),
+        };
+        Printed(text)
+    }
+
+    fn text(&self) -> &str {
+        let bytes = &self.0.get_ref()[..self.0.position() as usize];
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+
+    fn digits(&self) -> Digits {
+        let text = self.text();
+        let (digits, exponent) = text.split_once('e').unwrap_or((text, "0"));
+        let mut found = Digits {
+            bytes: [0; PRINTED_BYTES],
+            count: 0,
+            exponent: exponent.parse().unwrap_or(0),
+        };
+        for digit in digits.bytes().filter(u8::is_ascii_digit) {
+            found.bytes[found.count] = digit;
+            found.count += 1;
+        }
+        while found.bytes[..found.count].ends_with(b"0") {
+            found.count -= 1;
+        }
+        found
+    }
+}
+
+/// `d.ddd * 10^exponent`, without zeros at its end.
+struct Digits {
+    bytes: [u8; PRINTED_BYTES],
+    count: usize,
+    exponent: i32,
+}
+
+impl Digits {
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.count]
+    }
 }
 
 fn write(
@@ -93,27 +135,28 @@ fn write(
     exponent_from: i32,
     parts: &Parts,
     digits_max: usize,
-    print: impl Fn(Option<usize>) -> String,
+    print: impl Fn(Option<usize>) -> Printed,
     is_same: impl Fn(&str) -> bool,
 ) {
-    let (mut digits, mut exponent) = split(&print(None));
-    let mut count = digits.len();
+    let mut digits = print(None).digits();
+    let mut count = digits.count;
     // Two decimals are as near only where a unit of their last digit is no more than the distance to the next float. Rust rounds to a
     // number of digits as PostgreSQL does.
     if count + 1 >= digits_max {
         let rounded = print(Some(count));
-        if is_same(&rounded) {
-            (digits, exponent) = split(&rounded);
+        if is_same(rounded.text()) {
+            digits = rounded.digits();
         }
     }
-    while is_boundary(&digits, exponent, parts) && count < digits_max {
+    while is_boundary(&digits, parts) && count < digits_max {
         count += 1;
-        (digits, exponent) = split(&print(Some(count)));
+        digits = print(Some(count)).digits();
     }
+    let exponent = digits.exponent;
     if negative {
         out.push(b'-');
     }
-    let digits = digits.as_bytes();
+    let digits = digits.bytes();
     let count = digits.len() as i32;
     if exponent < -4 || exponent >= exponent_from {
         out.push(digits[0]);
@@ -140,13 +183,12 @@ fn write(
 }
 
 /// Whether `d.ddd * 10^exponent` lies exactly halfway between this float and one of its neighbours.
-fn is_boundary(digits: &str, exponent: i32, parts: &Parts) -> bool {
-    let Ok(digits_value) = digits.parse::<u64>() else {
-        return false;
-    };
+fn is_boundary(digits: &Digits, parts: &Parts) -> bool {
+    let value = digits.bytes().iter();
+    let value = value.fold(0, |value, digit| value * 10 + u64::from(digit - b'0'));
     // The decimal is digits * 10^ten = odd * 2^two, if it is a whole number of a power of two at all.
-    let ten = exponent + 1 - digits.len() as i32;
-    let mut odd = u128::from(digits_value);
+    let ten = digits.exponent + 1 - digits.count as i32;
+    let mut odd = u128::from(value);
     match ten {
         // 5^24 is beyond the 55 bits of a halfway mantissa.
         0..=23 => odd *= 5u128.pow(ten as u32),

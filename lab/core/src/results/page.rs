@@ -10,13 +10,14 @@ use crate::row::{Label, Row};
 use crate::stats::Spread;
 
 /// Units a number can be shown in, and how many of the row's own unit are one of them.
-const UNITS: [(&str, f64); 6] = [
+const UNITS: [(&str, f64); 7] = [
     ("M", 1e6),
     ("k", 1e3),
     ("MB", 1e6),
     ("ms", 1.0),
     ("us", 1.0),
     ("ns", 1.0),
+    ("/s", 1.0),
 ];
 
 /// `YYYY-MM-DD`, with which the folder of a record begins.
