@@ -11,6 +11,7 @@
 //! as long as the process lives. What it is not: a place for rights; [`SessionFacts`] answers who may do what.
 
 mod attributes;
+mod exists;
 mod facts;
 mod functions;
 mod information;

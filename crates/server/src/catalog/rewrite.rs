@@ -4,6 +4,7 @@
 //! and the like become calls. What names one is rewritten by `datafusion-pg-catalog`, which replaces what DataFusion cannot do: a subquery in
 //! the list of columns that depends on the row becomes null. That is why users' statements do not go there.
 
+use super::exists::as_counts;
 use super::labels::{label, label_as};
 use super::scopes::{Scopes, folded};
 use super::typed;
@@ -426,6 +427,7 @@ impl VisitorMut for Shown {
                 if let Some(name) = Shown::name_of(of) {
                     *of = name;
                 }
+                as_counts(of);
             }
             for item in select.projection.iter_mut().filter(|_| self.system) {
                 if let SelectItem::UnnamedExpr(of) | SelectItem::ExprWithAlias { expr: of, .. } = item

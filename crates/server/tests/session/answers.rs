@@ -31,6 +31,34 @@ fn rows_of_files() {
 }
 
 #[test]
+fn whether_there_are_rows_is_a_column() {
+    let server = Server::new();
+    let mut session = server.session();
+    for (sql, row) in [
+        (
+            "SELECT EXISTS (SELECT 1 FROM t WHERE n = 3), EXISTS (SELECT * FROM t WHERE n = 33)",
+            "t|f",
+        ),
+        (
+            "SELECT NOT EXISTS (SELECT FROM t), EXISTS (SELECT max(n) FROM t WHERE n > 99)",
+            "f|t",
+        ),
+        (
+            "SELECT CASE WHEN EXISTS (SELECT n FROM t) THEN 'some' ELSE 'none' END",
+            "some",
+        ),
+        (
+            "SELECT string_agg(CASE WHEN e THEN 't' ELSE 'f' END, '' ORDER BY n) FROM \
+                (SELECT n, EXISTS (SELECT 1 FROM t AS o WHERE o.n = t.n + 1) AS e FROM t WHERE n > 7) AS x",
+            "tf",
+        ),
+        ("SELECT EXISTS (SELECT 1)", "t"),
+    ] {
+        assert_eq!(server.rows(&mut session, sql)[0], row, "{sql}");
+    }
+}
+
+#[test]
 fn differences_of_times_have_days() {
     let server = Server::new();
     let mut session = server.session();

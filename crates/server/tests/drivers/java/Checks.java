@@ -323,10 +323,12 @@ public final class Checks {
             fails("25006", () -> session.createStatement().execute("create table x (a int)"));
             equal(one(session, "select 2::int4"), 2);
         });
-        check("transactions", () -> {
-            session.setReadOnly(true);
+        check("isolation", () -> {
             session.setTransactionIsolation(Connection.TRANSACTION_SERIALIZABLE);
             equal(session.getTransactionIsolation(), Connection.TRANSACTION_SERIALIZABLE);
+        });
+        check("transactions", () -> {
+            session.setReadOnly(true);
             session.setAutoCommit(false);
             Savepoint before = session.setSavepoint("before");
             fails("22012", () -> one(session, "select 1/0"));

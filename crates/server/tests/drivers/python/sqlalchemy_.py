@@ -111,7 +111,7 @@ def orm_expressions():
         inner = sa.select(Order.id).where(Order.price > Decimal("15")).subquery()
         equal(session.scalar(sa.select(sa.func.count()).select_from(inner)), 2)
         part = sa.func.row_number().over(order_by=Order.id.desc()).label("n")
-        equal(session.execute(sa.select(Order.id, part).order_by(Order.id)).all()[0], (1, 3))
+        equal(tuple(session.execute(sa.select(Order.id, part).order_by(Order.id)).all()[0]), (1, 3))
         day = sa.func.date_trunc("day", sa.literal(dt.datetime(2024, 2, 29, 5)))
         equal(session.scalar(sa.select(day)), dt.datetime(2024, 2, 29))
         equal(session.scalar(sa.select(sa.exists().where(Order.id == 1))), True)
