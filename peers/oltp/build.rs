@@ -1,4 +1,4 @@
-//! Tells the program the versions of libraries that do not tell them themselves: redb's and fjall's from the lock file, RocksDB's from its header.
+//! Tells the program the versions of libraries that do not tell them themselves: Turso's, redb's and fjall's from the lock file, RocksDB's from its header.
 
 use std::path::Path;
 
@@ -12,6 +12,7 @@ fn main() {
             .and_then(|package| package.split("version = \"").nth(1)?.split('"').next())
             .unwrap_or("unknown")
     };
+    println!("cargo::rustc-env=OLTP_PEERS_TURSO={}", version("turso_core"));
     println!("cargo::rustc-env=OLTP_PEERS_REDB={}", version("redb"));
     println!("cargo::rustc-env=OLTP_PEERS_FJALL={}", version("fjall"));
 

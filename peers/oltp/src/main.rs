@@ -26,7 +26,7 @@ use oltp_peers::report::{Line, rss_bytes};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// TPC-C and YCSB on SQLite, redb, fjall and RocksDB, for `corun-lab bench oltp`.
+/// TPC-C and YCSB on SQLite, Turso, redb, fjall and RocksDB, for `corun-lab bench oltp`.
 #[derive(Parser)]
 #[command(
     version,
@@ -119,6 +119,9 @@ impl From<Promise> for Durability {
     }
 }
 
+/// Turso has no locks to wait at: while a disk takes its time, all who want the row that is being committed run again. Minutes of it.
+const RETRIES_MAX: u32 = 100_000;
+
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
@@ -209,6 +212,7 @@ fn work(run: &Run) -> Result<(), Stop> {
         warmup,
         measure: Measure::Time(measured),
         seed: run.seed,
+        retries_max: RETRIES_MAX,
         ..RunOptions::default()
     };
     let loaded = |engine: String, workload: String, rows, started: Instant, memory_bytes, rss_before: u64| {

@@ -123,7 +123,7 @@ enum Bench {
     #[command(after_help = "Examples:
   corun-lab bench llc --llc 24MiB --report llc.html              tables made for 24 MiB of effective last-level cache")]
     Llc(RunArgs<LlcArgs>),
-    /// TPC-C and YCSB on the transactional store, against SQLite, redb, fjall and RocksDB.
+    /// TPC-C and YCSB on the transactional store, against SQLite, Turso, redb, fjall and RocksDB.
     #[cfg(feature = "engine")]
     #[command(after_help = "Examples:
   corun-lab bench oltp --case tpcc --scale 4 --folder /data      four warehouses, files on the disk of /data

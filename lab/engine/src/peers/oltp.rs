@@ -1,5 +1,5 @@
-//! The peers of the `oltp` suite: SQLite, redb, fjall and RocksDB in the program `oltp-peers`, one process a side, driven over standard
-//! input and output.
+//! The peers of the `oltp` suite: SQLite, Turso, redb, fjall and RocksDB in the program `oltp-peers`, one process a side, driven over
+//! standard input and output.
 //!
 //! Order of calls: [`Program::find`], [`Program::compare`], [`Program::start`], which returns when the data is loaded, [`Peer::round`] as
 //! often as the interleaving asks, [`Peer::check`]. Between rounds the process waits for a line. Times are taken inside it by the same
@@ -24,7 +24,7 @@ const PROGRAM: &str = "oltp-peers";
 /// How to get it, for people.
 pub const HOW_TO_GET: &str = "scripts/bootstrap --peers builds it below target/peers";
 /// The engines it may have.
-pub const ENGINES: [&str; 4] = ["sqlite", "redb", "fjall", "rocksdb"];
+pub const ENGINES: [&str; 5] = ["sqlite", "turso", "redb", "fjall", "rocksdb"];
 /// Longest wait for one line: far above any load, round or check, so that a hung peer ends.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(900);
 

@@ -1,4 +1,4 @@
-//! The `oltp` suite: TPC-C and YCSB on corun's store, beside SQLite, redb, fjall and RocksDB, and how fast the store is read back.
+//! The `oltp` suite: TPC-C and YCSB on corun's store, beside SQLite, Turso, redb, fjall and RocksDB, and how fast the store is read back.
 //!
 //! Not here: what is run ([`crate::transactions::case`]), how sides take turns ([`crate::transactions::contest`]), the rows, and the report
 //! ([`lab_core::figures`]).
@@ -53,7 +53,7 @@ pub struct OltpArgs {
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
 
-    /// Leave SQLite, redb, fjall and RocksDB out.
+    /// Leave SQLite, Turso, redb, fjall and RocksDB out.
     #[arg(long)]
     pub no_peers: bool,
 }
@@ -187,8 +187,8 @@ fn refuse_memory(
     )))
 }
 
-/// Memory a side takes for a row of TPC-C or a record of YCSB, with room for what is added while it runs. The largest measured was a bit
-/// less, with the databases of the standard sizes.
+/// Memory a side takes for a row of TPC-C or a record of YCSB, with room for what is added while it runs. The average of all sides was
+/// measured to be a bit less, with the databases of the standard sizes.
 const ROW_BYTES: u64 = 800;
 const RECORD_BYTES: u64 = 2_500;
 
@@ -203,7 +203,7 @@ fn refuse_too_large(selected: &[&Setup], sides: usize, available: Option<Bytes>)
     match available {
         Some(available) if needed > available.0 => Err(BenchError::BadArgument(format!(
             "{sides} sides take about {} MiB of memory, and {} MiB are available; --records and --scale make databases smaller, \
-             --no-peers leaves three sides out",
+             --no-peers leaves the peers out",
             needed >> 20,
             available.0 >> 20
         ))),

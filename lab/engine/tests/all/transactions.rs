@@ -153,7 +153,7 @@ fn wanted_peers_have_rows_whether_they_are_there_or_not() {
     };
     let (rows, outcome) = rows(&args);
     assert!(outcome.is_ok(), "{:?}", outcome.failures);
-    for engine in ["sqlite", "redb", "fjall", "rocksdb"] {
+    for engine in ["sqlite", "turso", "redb", "fjall", "rocksdb"] {
         let row = rows
             .iter()
             .find(|row| row.engine() == engine && row.metric == "tps")

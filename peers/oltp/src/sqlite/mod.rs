@@ -11,22 +11,21 @@
 //!   `synchronous = off` would save a tenth of the work, and a power failure during a checkpoint could damage the database.
 //! - `durable`: the same with `synchronous = full`: each commit syncs the log.
 
-pub mod schema;
 pub mod session;
-mod tpcc;
-mod tpcc_rows;
-mod ycsb;
 
 use std::path::{Path, PathBuf};
 
 use corun_workloads::engine::{Durability, TxError};
-use corun_workloads::kv::End;
 use parking_lot::Mutex;
+use rusqlite::Statement;
 
-pub use tpcc::Tpcc;
-pub use ycsb::Ycsb;
+use crate::sql::{self, Engine, InTurns, Prepare, Transactions, schema};
+use session::{Session, tx_error};
 
-use session::{Access, Prepare, Session, tx_error};
+/// SQLite running TPC-C.
+pub type Tpcc = sql::Tpcc<Statement<'static>>;
+/// SQLite running YCSB.
+pub type Ycsb = sql::Ycsb<Statement<'static>>;
 
 /// Which connections there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +36,25 @@ pub enum Layout {
     Readers,
 }
 
+/// Makes an empty TPC-C database; in `folder`, without `Durability::None`.
+///
+/// # Errors
+/// SQLite's: the folder cannot be written to, or holds such a database.
+pub fn tpcc(folder: &Path, durability: Durability, layout: Layout) -> Result<Tpcc, TxError> {
+    let schema = [schema::TPCC, schema::TPCC_INDEXES].concat();
+    Sqlite::create(folder, durability, layout, &schema).map(Tpcc::new)
+}
+
+/// Makes an empty YCSB database; in `folder`, without `Durability::None`.
+///
+/// # Errors
+/// As [`tpcc`].
+pub fn ycsb(folder: &Path, durability: Durability, layout: Layout) -> Result<Ycsb, TxError> {
+    Sqlite::create(folder, durability, layout, schema::YCSB).map(Ycsb::new)
+}
+
 /// A database and the way to it; `P` are the statements of the workload.
-pub struct Sqlite<P> {
+struct Sqlite<P> {
     file: Option<PathBuf>,
     durability: Durability,
     layout: Layout,
@@ -46,23 +62,14 @@ pub struct Sqlite<P> {
     writer: Mutex<Session<P>>,
 }
 
-impl<P: Prepare> Sqlite<P> {
-    /// Makes an empty database with the tables of `schema`; in `folder`, without `Durability::None`.
-    ///
-    /// # Errors
-    /// SQLite's: the folder cannot be written to, or holds such a database.
-    pub fn create(
-        folder: &Path,
-        durability: Durability,
-        layout: Layout,
-        schema: &str,
-    ) -> Result<Self, TxError> {
+impl<P: Prepare<Statement<'static>>> Sqlite<P> {
+    fn create(folder: &Path, durability: Durability, layout: Layout, schema: &str) -> Result<Self, TxError> {
         let in_memory = durability == Durability::None && layout == Layout::Shared;
         let file = (!in_memory).then(|| folder.join("sqlite.db"));
         let connection =
             session::open(file.as_deref(), durability, layout == Layout::Shared).map_err(tx_error)?;
-        schema::create(&connection, schema).map_err(tx_error)?;
-        let writer = Mutex::new(Session::new(connection).map_err(tx_error)?);
+        connection.execute_batch(schema).map_err(tx_error)?;
+        let writer = Mutex::new(Session::new(connection)?);
         Ok(Self {
             file,
             durability,
@@ -70,7 +77,9 @@ impl<P: Prepare> Sqlite<P> {
             writer,
         })
     }
+}
 
+impl<P: Prepare<Statement<'static>>> Engine<P> for Sqlite<P> {
     fn name(&self) -> String {
         let place = if self.file.is_some() { "wal" } else { "memory" };
         match self.layout {
@@ -79,45 +88,37 @@ impl<P: Prepare> Sqlite<P> {
         }
     }
 
-    /// A client with its connection, if it gets one.
-    fn connect(&self) -> Result<Client<'_, P>, TxError> {
+    fn client(&self) -> Result<Box<dyn Transactions<P> + '_>, TxError> {
         let reader = match self.layout {
             Layout::Shared => None,
             Layout::Readers => {
                 let connection =
                     session::open(self.file.as_deref(), self.durability, false).map_err(tx_error)?;
-                Some(Session::new(connection).map_err(tx_error)?)
+                Some(Session::new(connection)?)
             }
         };
-        Ok(Client {
-            database: self,
+        Ok(Box::new(InTurns {
+            writer: &self.writer,
             reader,
+        }))
+    }
+
+    fn loader(&self) -> Box<dyn Transactions<P> + '_> {
+        Box::new(InTurns {
+            writer: &self.writer,
+            reader: None,
         })
     }
 
-    /// Puts items in, 10,000 a transaction, then copies the log back so that the run begins with an empty one.
-    fn load_with<T>(
-        &self,
-        part: &mut dyn Iterator<Item = T>,
-        mut insert: impl FnMut(&mut P, T) -> Result<(), TxError>,
-    ) -> Result<(), TxError> {
-        let mut part = part.peekable();
-        while part.peek().is_some() {
-            self.writer.lock().transaction(Access::Write, |statements| {
-                for item in part.by_ref().take(10_000) {
-                    insert(statements, item)?;
-                }
-                Ok(((), End::Commit))
-            })?;
+    fn loaded(&self) -> Result<(), TxError> {
+        if self.file.is_none() {
+            return Ok(());
         }
-        if self.file.is_some() {
-            let writer = self.writer.lock();
-            writer
-                .connection()
-                .query_row("pragma wal_checkpoint(restart)", (), |_| Ok(()))
-                .map_err(tx_error)?;
-        }
-        Ok(())
+        let writer = self.writer.lock();
+        writer
+            .connection()
+            .query_row("pragma wal_checkpoint(restart)", (), |_| Ok(()))
+            .map_err(tx_error)
     }
 
     /// Bytes of all pages in use.
@@ -130,42 +131,6 @@ impl<P: Prepare> Sqlite<P> {
                 .ok()
         };
         Some((integer("pragma page_count")? * integer("pragma page_size")?) as u64)
-    }
-}
-
-/// A client of either workload.
-struct Client<'e, P> {
-    database: &'e Sqlite<P>,
-    /// With [`Layout::Readers`].
-    reader: Option<Session<P>>,
-}
-
-impl<P: Prepare> Client<'_, P> {
-    /// A transaction that may write.
-    fn write<T>(&self, body: impl FnOnce(&mut P) -> Result<(T, End), TxError>) -> Result<T, TxError> {
-        self.database.writer.lock().transaction(Access::Write, body)
-    }
-
-    /// A transaction of several statements that only reads.
-    fn read<T>(&mut self, body: impl FnOnce(&mut P) -> Result<T, TxError>) -> Result<T, TxError> {
-        let body = |statements: &mut P| Ok((body(statements)?, End::Commit));
-        match &mut self.reader {
-            Some(reader) => reader.transaction(Access::Read, body),
-            None => self.database.writer.lock().transaction(Access::Read, body),
-        }
-    }
-
-    /// A transaction of one statement that reads.
-    fn read_statement<T>(&mut self, body: impl FnOnce(&mut P) -> Result<T, TxError>) -> Result<T, TxError> {
-        match &mut self.reader {
-            Some(reader) => reader.statement(body),
-            None => self.database.writer.lock().statement(body),
-        }
-    }
-
-    /// A transaction of one statement that writes.
-    fn write_statement<T>(&self, body: impl FnOnce(&mut P) -> Result<T, TxError>) -> Result<T, TxError> {
-        self.database.writer.lock().statement(body)
     }
 }
 

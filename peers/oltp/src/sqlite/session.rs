@@ -10,30 +10,79 @@ use std::sync::Once;
 
 use corun_workloads::engine::{Durability, TxError};
 use corun_workloads::kv::End;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Statement};
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Row, Statement};
 
-/// A set of prepared statements.
-pub trait Prepare: Sized {
-    /// Prepares all of them.
-    ///
-    /// # Errors
-    /// SQLite's: a table is missing.
-    fn prepare(connection: &'static Connection) -> rusqlite::Result<Self>;
+use crate::sql::{self, Access, Bind, Columns, Prepare, Transactions, unexpected};
+
+impl ToSql for Bind<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match *self {
+            Bind::Null => ValueRef::Null,
+            Bind::Integer(integer) => ValueRef::Integer(integer),
+            Bind::Text(text) => ValueRef::Text(text.as_bytes()),
+            Bind::Blob(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
 }
 
-/// Declares a struct of prepared statements, one field for each.
-macro_rules! statements {
-    ($(#[$doc:meta])* $name:ident { $($field:ident = $sql:expr;)* }) => {
-        $(#[$doc])*
-        pub struct $name { $(pub(super) $field: rusqlite::Statement<'static>,)* }
-        impl $crate::sqlite::session::Prepare for $name {
-            fn prepare(connection: &'static rusqlite::Connection) -> rusqlite::Result<Self> {
-                Ok(Self { $($field: connection.prepare($sql)?,)* })
-            }
+impl Columns for Row<'_> {
+    fn integer(&self, column: usize) -> Result<Option<i64>, TxError> {
+        match self.get_ref(column).map_err(tx_error)? {
+            ValueRef::Integer(integer) => Ok(Some(integer)),
+            ValueRef::Null => Ok(None),
+            _ => Err(unexpected(column)),
         }
-    };
+    }
+
+    fn bytes(&self, column: usize) -> Result<&[u8], TxError> {
+        match self.get_ref(column).map_err(tx_error)? {
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Ok(bytes),
+            _ => Err(unexpected(column)),
+        }
+    }
 }
-pub(super) use statements;
+
+fn bind(statement: &mut Statement<'_>, values: &[Bind<'_>]) -> Result<(), TxError> {
+    for (place, value) in (1usize..).zip(values) {
+        statement.raw_bind_parameter(place, *value).map_err(tx_error)?;
+    }
+    Ok(())
+}
+
+impl sql::Statement for Statement<'static> {
+    type Row<'r> = Row<'r>;
+
+    fn execute(&mut self, values: &[Bind<'_>]) -> Result<usize, TxError> {
+        bind(self, values)?;
+        self.raw_execute().map_err(tx_error)
+    }
+
+    fn each(
+        &mut self,
+        values: &[Bind<'_>],
+        mut each: impl FnMut(&Self::Row<'_>) -> Result<(), TxError>,
+    ) -> Result<(), TxError> {
+        bind(self, values)?;
+        let mut rows = self.raw_query();
+        while let Some(row) = rows.next().map_err(tx_error)? {
+            each(row)?;
+        }
+        Ok(())
+    }
+
+    fn find<T>(
+        &mut self,
+        values: &[Bind<'_>],
+        get: impl FnOnce(&Self::Row<'_>) -> Result<T, TxError>,
+    ) -> Result<Option<T>, TxError> {
+        bind(self, values)?;
+        // Not stepped to its end: dropping the rows resets the statement.
+        let mut rows = self.raw_query();
+        let row = rows.next().map_err(tx_error)?;
+        row.map(get).transpose()
+    }
+}
 
 /// What SQLite says of an error: others in the way, or anything else.
 pub fn tx_error(error: rusqlite::Error) -> TxError {
@@ -102,35 +151,26 @@ pub struct Session<P> {
 // a connection to be used by any thread, one at a time.
 unsafe impl<P> Send for Session<P> {}
 
-/// How a transaction begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Takes the write lock at once: taking it later, after reads, could fail for good.
-    Write,
-    /// Reads one state.
-    Read,
-}
-
-impl<P: Prepare> Session<P> {
+impl<P: Prepare<Statement<'static>>> Session<P> {
     /// Takes a connection over and prepares the statements.
     ///
     /// # Errors
     /// SQLite's: a table is missing.
-    pub fn new(connection: Connection) -> rusqlite::Result<Self> {
+    pub fn new(connection: Connection) -> Result<Self, TxError> {
         let mut session = Self {
             statements: None,
             connection: NonNull::from(Box::leak(Box::new(connection))),
         };
         // SAFETY: the pointer comes from a box that is freed in `drop`, after the statements; it is never used to make a `&mut`.
         let borrowed: &'static Connection = unsafe { session.connection.as_ref() };
-        let prepare = |sql| borrowed.prepare(sql);
+        let mut prepare = |sql: &str| borrowed.prepare(sql).map_err(tx_error);
         let control = [
             prepare("begin immediate")?,
             prepare("begin")?,
             prepare("commit")?,
             prepare("rollback")?,
         ];
-        session.statements = Some((P::prepare(borrowed)?, control));
+        session.statements = Some((P::prepare(&mut prepare)?, control));
         Ok(session)
     }
 
@@ -139,49 +179,38 @@ impl<P: Prepare> Session<P> {
         // SAFETY: as in `new`; the borrow ends before the session does.
         unsafe { self.connection.as_ref() }
     }
+}
 
-    /// Runs a transaction that ends as `body` says; an error rolls it back.
-    ///
-    /// # Errors
-    /// The body's or SQLite's.
-    pub fn transaction<T>(
+impl<P> Transactions<P> for Session<P> {
+    fn run(
         &mut self,
         access: Access,
-        body: impl FnOnce(&mut P) -> Result<(T, End), TxError>,
-    ) -> Result<T, TxError> {
+        body: &mut dyn FnMut(&mut P) -> Result<End, TxError>,
+    ) -> Result<(), TxError> {
         let Some((statements, [begin_immediate, begin, commit, roll_back])) = &mut self.statements else {
             return Err(TxError::failed("sqlite: the session has been closed"));
         };
-        let begin = if access == Access::Write {
-            begin_immediate
-        } else {
-            begin
+        let begin = match access {
+            // A single statement is a transaction by itself.
+            Access::ReadOne | Access::WriteOne => return body(statements).map(|_| ()),
+            Access::Read => begin,
+            // Takes the write lock at once: taking it later, after reads, could fail for good.
+            Access::Write => begin_immediate,
         };
         begin.execute(()).map_err(tx_error)?;
-        let answer = body(statements);
-        let ended = match &answer {
-            Ok((_, End::Commit)) => commit.execute(()).map_err(tx_error),
-            Ok((_, End::RollBack)) | Err(_) => roll_back.execute(()).map_err(tx_error),
+        let end = body(statements);
+        let ended = match end {
+            Ok(End::Commit) => commit.execute(()).map_err(tx_error),
+            Ok(End::RollBack) | Err(_) => roll_back.execute(()).map_err(tx_error),
         };
-        match (answer, ended) {
-            (Ok((answer, _)), Ok(_)) => Ok(answer),
+        match (end, ended) {
+            (Ok(_), Ok(_)) => Ok(()),
             (Err(error), _) => Err(error),
             (Ok(_), Err(error)) => {
                 // A commit that failed is still open; where SQLite has closed it already, this is an error without effect.
                 let _ = roll_back.execute(());
                 Err(error)
             }
-        }
-    }
-
-    /// Runs a single statement, which is a transaction by itself.
-    ///
-    /// # Errors
-    /// The body's.
-    pub fn statement<T>(&mut self, body: impl FnOnce(&mut P) -> Result<T, TxError>) -> Result<T, TxError> {
-        match &mut self.statements {
-            Some((statements, _)) => body(statements),
-            None => Err(TxError::failed("sqlite: the session has been closed")),
         }
     }
 }

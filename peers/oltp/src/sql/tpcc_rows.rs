@@ -1,14 +1,13 @@
-//! Rows of TPC-C into SQLite and out of it again: the packing of keys, and the order of the columns.
+//! Rows of TPC-C into SQL and out of it again: the packing of keys, and the order of the columns.
 
+use corun_workloads::engine::TxError;
 use corun_workloads::text::Text;
 use corun_workloads::tpcc::row::{
     Address, Customer, District, History, Item, NewOrder, Order, OrderLine, Row, Stock, TableName, Warehouse,
 };
-use rusqlite::{Connection, Row as SqlRow, params};
 
-use super::schema;
-use super::session::statements;
-use super::tpcc::{address, text};
+use super::tpcc::address;
+use super::{Columns, Statement, bind, schema, statements};
 
 statements! {
     /// One insert for each table, values in the order of its columns.
@@ -26,9 +25,9 @@ statements! {
     }
 }
 
-impl Inserts {
+impl<S: Statement> Inserts<S> {
     /// Inserts any row.
-    pub(super) fn row(&mut self, row: &Row) -> rusqlite::Result<()> {
+    pub(super) fn row(&mut self, row: &Row) -> Result<(), TxError> {
         fn parts(address: &Address) -> [&str; 5] {
             let Address {
                 street_1,
@@ -48,7 +47,7 @@ impl Inserts {
         match row {
             Row::Warehouse(row) => {
                 let [street_1, street_2, city, state, zip] = parts(&row.address);
-                self.warehouse.execute(params![
+                self.warehouse.execute(bind![
                     row.id,
                     row.ytd,
                     row.tax,
@@ -62,7 +61,7 @@ impl Inserts {
             }
             Row::District(row) => {
                 let [street_1, street_2, city, state, zip] = parts(&row.address);
-                self.district.execute(params![
+                self.district.execute(bind![
                     schema::district(row.warehouse, row.id),
                     row.next_order,
                     row.ytd,
@@ -77,7 +76,7 @@ impl Inserts {
             }
             Row::Customer(row) => {
                 let [street_1, street_2, city, state, zip] = parts(&row.address);
-                self.customer.execute(params![
+                self.customer.execute(bind![
                     schema::in_district(row.warehouse, row.district, row.id),
                     schema::district(row.warehouse, row.district),
                     row.balance,
@@ -100,7 +99,7 @@ impl Inserts {
                     row.data.as_str(),
                 ])
             }
-            Row::History(row) => self.history.execute(params![
+            Row::History(row) => self.history.execute(bind![
                 None::<i64>,
                 schema::in_district(row.customer_warehouse, row.customer_district, row.customer),
                 schema::district(row.warehouse, row.district),
@@ -110,9 +109,9 @@ impl Inserts {
             ]),
             Row::NewOrder(row) => {
                 self.new_order
-                    .execute((schema::in_district(row.warehouse, row.district, row.order),))
+                    .execute(bind![schema::in_district(row.warehouse, row.district, row.order)])
             }
-            Row::Order(row) => self.orders.execute(params![
+            Row::Order(row) => self.orders.execute(bind![
                 schema::in_district(row.warehouse, row.district, row.id),
                 schema::in_district(row.warehouse, row.district, row.customer),
                 row.carrier,
@@ -120,7 +119,7 @@ impl Inserts {
                 row.all_local,
                 row.entry,
             ]),
-            Row::OrderLine(row) => self.order_line.execute(params![
+            Row::OrderLine(row) => self.order_line.execute(bind![
                 schema::lines(schema::in_district(row.warehouse, row.district, row.order)).0
                     + i64::from(row.number),
                 row.item,
@@ -130,7 +129,7 @@ impl Inserts {
                 row.delivery,
                 row.district_info.as_str(),
             ]),
-            Row::Item(row) => self.item.execute(params![
+            Row::Item(row) => self.item.execute(bind![
                 row.id,
                 row.price,
                 row.name.as_str(),
@@ -139,7 +138,7 @@ impl Inserts {
             ]),
             Row::Stock(row) => {
                 let [d1, d2, d3, d4, d5, d6, d7, d8, d9, d10] = row.districts.each_ref().map(Text::as_str);
-                self.stock.execute(params![
+                self.stock.execute(bind![
                     schema::stock(row.warehouse, row.item),
                     row.quantity,
                     row.ytd,
@@ -175,14 +174,14 @@ fn in_district(key: i64) -> (i16, i8, i32) {
 }
 
 /// A row of `table` from all its columns, in their order.
-fn row(table: TableName, sql: &SqlRow<'_>) -> rusqlite::Result<Row> {
+pub(super) fn row(table: TableName, sql: &impl Columns) -> Result<Row, TxError> {
     let key: i64 = sql.get(0)?;
     Ok(match table {
         TableName::Warehouse => Row::Warehouse(Warehouse {
             id: key as i16,
             ytd: sql.get(1)?,
             tax: sql.get(2)?,
-            name: text(sql, 3)?,
+            name: sql.text(3)?,
             address: address(sql, 4)?,
         }),
         TableName::District => {
@@ -193,7 +192,7 @@ fn row(table: TableName, sql: &SqlRow<'_>) -> rusqlite::Result<Row> {
                 next_order: sql.get(1)?,
                 ytd: sql.get(2)?,
                 tax: sql.get(3)?,
-                name: text(sql, 4)?,
+                name: sql.text(4)?,
                 address: address(sql, 5)?,
             })
         }
@@ -209,14 +208,14 @@ fn row(table: TableName, sql: &SqlRow<'_>) -> rusqlite::Result<Row> {
                 deliveries: sql.get(5)?,
                 discount: sql.get(6)?,
                 credit_limit: sql.get(7)?,
-                credit: text(sql, 8)?,
-                first: text(sql, 9)?,
-                middle: text(sql, 10)?,
-                last: text(sql, 11)?,
+                credit: sql.text(8)?,
+                first: sql.text(9)?,
+                middle: sql.text(10)?,
+                last: sql.text(11)?,
                 address: address(sql, 12)?,
-                phone: text(sql, 17)?,
+                phone: sql.text(17)?,
                 since: sql.get(18)?,
-                data: text(sql, 19)?,
+                data: sql.text(19)?,
             })
         }
         TableName::History => {
@@ -230,7 +229,7 @@ fn row(table: TableName, sql: &SqlRow<'_>) -> rusqlite::Result<Row> {
                 district,
                 date: sql.get(3)?,
                 amount: sql.get(4)?,
-                data: text(sql, 5)?,
+                data: sql.text(5)?,
             })
         }
         TableName::NewOrder => {
@@ -248,9 +247,9 @@ fn row(table: TableName, sql: &SqlRow<'_>) -> rusqlite::Result<Row> {
                 district,
                 id,
                 customer: in_district(sql.get(1)?).2,
-                carrier: sql.get(2)?,
+                carrier: sql.get_or_null(2)?,
                 lines: sql.get(3)?,
-                all_local: sql.get(4)?,
+                all_local: sql.get::<i64>(4)? != 0,
                 entry: sql.get(5)?,
             })
         }
@@ -265,21 +264,21 @@ fn row(table: TableName, sql: &SqlRow<'_>) -> rusqlite::Result<Row> {
                 supply_warehouse: sql.get(2)?,
                 quantity: sql.get(3)?,
                 amount: sql.get(4)?,
-                delivery: sql.get(5)?,
-                district_info: text(sql, 6)?,
+                delivery: sql.get_or_null(5)?,
+                district_info: sql.text(6)?,
             })
         }
         TableName::Item => Row::Item(Item {
             id: key as i32,
             price: sql.get(1)?,
-            name: text(sql, 2)?,
+            name: sql.text(2)?,
             image: sql.get(3)?,
-            data: text(sql, 4)?,
+            data: sql.text(4)?,
         }),
         TableName::Stock => {
             let mut districts = [Text::default(); 10];
             for (column, info) in (6..).zip(&mut districts) {
-                *info = text(sql, column)?;
+                *info = sql.text(column)?;
             }
             Row::Stock(Stock {
                 warehouse: (key >> 32) as i16,
@@ -288,23 +287,9 @@ fn row(table: TableName, sql: &SqlRow<'_>) -> rusqlite::Result<Row> {
                 ytd: sql.get(2)?,
                 orders: sql.get(3)?,
                 remotes: sql.get(4)?,
-                data: text(sql, 5)?,
+                data: sql.text(5)?,
                 districts,
             })
         }
     })
-}
-
-/// Calls `each` with all rows of a table.
-pub(super) fn visit(
-    connection: &Connection,
-    table: TableName,
-    each: &mut dyn FnMut(&Row),
-) -> rusqlite::Result<()> {
-    let mut all = connection.prepare(&format!("select * from {table}"))?;
-    let mut rows = all.query(())?;
-    while let Some(sql) = rows.next()? {
-        each(&row(table, sql)?);
-    }
-    Ok(())
 }

@@ -1,11 +1,9 @@
-//! The TPC-C and YCSB tables of SQLite, and how their keys are packed.
+//! The TPC-C and YCSB tables in SQL, and how their keys are packed.
 //!
-//! Rows of SQLite lie in the B-tree of their rowid: 64-bit integers compared as such, payloads only in the leaves. A `WITHOUT ROWID`
-//! table with a key of several columns compares records and keeps whole rows in the inner pages: with rows of 100 to 650 bytes
-//! its tree is two levels deeper and every search slower. So every key of TPC-C, which fits 63 bits, is packed into one integer
-//! that is the rowid; the columns it is made of are not stored twice.
-
-use rusqlite::Connection;
+//! Rows of SQLite, and of engines with its file format, lie in the B-tree of their rowid: 64-bit integers compared as such, payloads
+//! only in the leaves. A `WITHOUT ROWID` table with a key of several columns compares records and keeps whole rows in the inner pages:
+//! with rows of 100 to 650 bytes its tree is two levels deeper and every search slower. So every key of TPC-C, which fits 63 bits, is
+//! packed into one integer that is the rowid; the columns it is made of are not stored twice.
 
 /// The tables of TPC-C. Columns that transactions read or change most come first: SQLite finds a column by walking those before it.
 pub const TPCC: &str = "
@@ -37,14 +35,6 @@ create index orders_by_customer on orders (o_c);
 pub const YCSB: &str = "
 create table record (k integer primary key, f0 blob, f1 blob, f2 blob, f3 blob, f4 blob, f5 blob, f6 blob, f7 blob, f8 blob, f9 blob);
 ";
-
-/// Creates tables, once: a second call finds them there and fails.
-///
-/// # Errors
-/// SQLite's own, as text with the statement in it.
-pub fn create(connection: &Connection, statements: &str) -> Result<(), rusqlite::Error> {
-    connection.execute_batch(statements)
-}
 
 /// A district: warehouse above 4 bits of the district (1..=10).
 pub fn district(w: i16, d: i8) -> i64 {
