@@ -187,8 +187,8 @@ fn refuse_memory(
     )))
 }
 
-/// Memory a side takes for a row of TPC-C or a record of YCSB, with room for what is added while it runs. The average of all sides was
-/// measured to be a bit less, with the databases of the standard sizes.
+/// Memory a side takes for a row of TPC-C or a record of YCSB, with room for what is added while it runs. The largest measured was a bit
+/// less, with the databases of the standard sizes.
 const ROW_BYTES: u64 = 800;
 const RECORD_BYTES: u64 = 2_500;
 
