@@ -7,7 +7,7 @@ use corun_server::front::FrontConfig;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, NoTls};
 
-use crate::Server;
+use crate::{Server, wait};
 
 fn with_driver(server: &Server, run: impl AsyncFnOnce(Client)) {
     let port = server.port();
@@ -96,8 +96,9 @@ fn a_cancel_request_ends_what_runs_on_another_loop() {
     let server = Server::secured(config);
     with_driver(&server, async |client| {
         let cancel = client.cancel_token();
-        // What is cancelled while nothing runs ends nothing.
+        // What is cancelled while nothing runs ends nothing. The driver does not wait for the server to have read the request.
         cancel.cancel_query(NoTls).await.expect("sent");
+        wait("it is read", || server.seen.cancels.load(Ordering::SeqCst) == 1);
         client.simple_query("select 1").await.expect("a row");
         let sleeps = client.simple_query("sleep");
         let cancels = async {

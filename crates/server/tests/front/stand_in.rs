@@ -17,6 +17,8 @@ use tokio::sync::watch;
 pub struct Seen {
     /// Statements that run now.
     pub running: AtomicUsize,
+    /// Requests to cancel that were for a session.
+    pub cancels: AtomicUsize,
     /// Sessions that there are.
     pub sessions: AtomicUsize,
     /// Rows made by all statements.
@@ -260,8 +262,11 @@ impl SqlSession for OneClient {
     }
 
     fn canceller(&self) -> Arc<dyn Fn() + Send + Sync> {
-        let cancel = self.cancel.clone();
-        Arc::new(move || cancel.send_modify(|count| *count += 1))
+        let (cancel, seen) = (self.cancel.clone(), Arc::clone(&self.seen));
+        Arc::new(move || {
+            cancel.send_modify(|count| *count += 1);
+            seen.cancels.fetch_add(1, Ordering::SeqCst);
+        })
     }
 
     async fn prepare(&mut self, sql: &str, _: &[u32]) -> Result<Described<Arc<str>>, Refusal> {
