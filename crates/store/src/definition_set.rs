@@ -224,6 +224,11 @@ impl DefinitionSet {
         }
     }
 
+    /// Whether anything was made after a mark.
+    pub(crate) fn is_beyond(&self, mark: &DefinitionMark) -> bool {
+        self.defined.len() > mark.count
+    }
+
     /// Takes back what was made after a mark. Changes of rows behind it were taken back before. False if there was nothing.
     pub(crate) fn undo_to(&mut self, mark: &DefinitionMark, store: &StoreInner) -> bool {
         let mut any = false;

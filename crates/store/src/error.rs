@@ -330,11 +330,14 @@ pub enum StoreError {
         /// Bytes.
         needed: usize,
     },
-    /// A snapshot of a transaction that has ended, or gone back to a savepoint.
+    /// A snapshot of a transaction that has ended, or taken back by a savepoint what it has shown.
     #[error(
         "the snapshot showed what its transaction had written, which has ended or was rolled back to a savepoint; take another"
     )]
     SnapshotEnded,
+    /// A transaction was to read at the moment of a snapshot of another store.
+    #[error("the snapshot belongs to another store")]
+    SnapshotOfOtherStore,
     /// As many snapshots as there can be.
     #[error("{limit} snapshots are open, which is the most; end some or raise snapshots_max")]
     TooManySnapshots {

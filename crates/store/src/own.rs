@@ -47,11 +47,23 @@ impl Own {
 
     /// The version that the transaction had made of a row at that moment, if any. `newest` was read from the slot.
     ///
-    /// The slot's turn is read after `newest`: if it is still the transaction's, then the transaction had not let go of any lock when
-    /// `newest` was read. Together with the row being its own and the version not being committed, that says who made it.
+    /// A version that is in the slot after the row was seen to be the session's, and is not committed, the session has made: another would
+    /// have committed it or taken it out before it let go of the row, and a snapshot that is open keeps its address from being used again.
+    /// The slot's turn, read last, says that it is still the same session's, in the same transaction.
     #[inline]
-    pub(crate) fn written(&self, locks: &Locks, slot: &Slot, newest: VersionPtr) -> Option<VersionPtr> {
-        if newest.committed().is_some() || !slot.lock.is_owned_by(self.slot) || !self.stands(locks) {
+    pub(crate) fn written(&self, locks: &Locks, slot: &Slot, mut newest: VersionPtr) -> Option<VersionPtr> {
+        loop {
+            if newest.committed().is_some() || !slot.lock.is_owned_by(self.slot) {
+                return None;
+            }
+            let again = slot.newest()?;
+            if again == newest {
+                break;
+            }
+            // The transaction has just changed the row.
+            newest = again;
+        }
+        if !self.stands(locks) {
             return None;
         }
         let mut version = newest;

@@ -22,6 +22,11 @@ pub trait Park: Send + Sync {
 
     /// Wakes the client. Callable from any thread.
     fn unpark(&self);
+
+    /// Whether the client gives up what it waits for, as if its time were over. Asked while it waits for a lock, ten times a second at least.
+    fn gives_up(&self) -> bool {
+        false
+    }
 }
 
 /// A client that is an operating-system thread.

@@ -52,6 +52,8 @@ pub(crate) struct State {
     pub(crate) pending: Pending,
     /// Newest committed version read.
     pub(crate) seen: Ts,
+    /// The change that was next when its last snapshot was taken: those before may be shown.
+    pub(crate) shown: u64,
     /// A lock was refused: nothing but the end, or going back to a savepoint, is possible.
     pub(crate) ended: bool,
     /// The transaction waits for [`Session::resume`].
@@ -102,6 +104,7 @@ impl Session {
                 definitions: DefinitionSet::default(),
                 pending: Pending::default(),
                 seen: Ts::ZERO,
+                shown: 0,
                 ended: false,
                 suspended: false,
                 scratch: None,
@@ -200,7 +203,7 @@ impl Session {
         self.durability = durability;
     }
 
-    /// How long its transactions wait for a lock from now on.
+    /// How long its transactions wait for a lock from now on. Within one: [`Transaction::set_lock_timeout`].
     pub fn set_lock_timeout(&mut self, timeout: Duration) {
         self.state.get_mut().holder.set_timeout(timeout);
     }
@@ -257,6 +260,7 @@ impl State {
         self.writes.give_rows(&self.tables, self.worker);
         self.pending.clear();
         self.seen = Ts::ZERO;
+        self.shown = 0;
         self.ended = false;
         self.suspended = false;
         self.savepoints_before = self.savepoints;

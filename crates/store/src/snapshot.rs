@@ -29,11 +29,23 @@ use crate::version::VersionPtr;
 
 /// The store at one moment. From [`crate::Store::snapshot`], or [`crate::Transaction::snapshot`].
 pub struct Snapshot {
-    store: Arc<StoreInner>,
-    place: usize,
+    place: Arc<Place>,
     ts: Ts,
     /// Of a transaction's.
     own: Option<Own>,
+}
+
+/// A place in the horizon, which keeps what a moment shows. Snapshots of one moment share it: with places of their own, a collector could look
+/// at the one before it is taken, and at the other after it was left.
+struct Place {
+    store: Arc<StoreInner>,
+    number: usize,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.store.horizon.leave(self.number);
+    }
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -60,15 +72,35 @@ impl Snapshot {
         Ok(snapshot)
     }
 
+    /// Of the moment of another, and of what a transaction has written.
+    pub(crate) fn at_moment_of(first: &Snapshot, own: Own) -> Self {
+        Snapshot {
+            place: Arc::clone(&first.place),
+            ts: first.ts,
+            own: Some(own),
+        }
+    }
+
     fn at(store: &Arc<StoreInner>, entered: Option<(usize, Ts)>) -> Result<Self> {
         let limit = store.horizon.places();
-        let (place, ts) = entered.ok_or(StoreError::TooManySnapshots { limit })?;
+        let (number, ts) = entered.ok_or(StoreError::TooManySnapshots { limit })?;
         Ok(Snapshot {
-            store: Arc::clone(store),
-            place,
+            place: Arc::new(Place {
+                store: Arc::clone(store),
+                number,
+            }),
             ts,
             own: None,
         })
+    }
+
+    fn store(&self) -> &StoreInner {
+        &self.place.store
+    }
+
+    /// Whether it is of this store.
+    pub(crate) fn is_of(&self, store: &Arc<StoreInner>) -> bool {
+        Arc::ptr_eq(&self.place.store, store)
     }
 
     /// It shows all that was committed up to this timestamp, and nothing else but what its transaction wrote.
@@ -80,11 +112,11 @@ impl Snapshot {
         if self
             .own
             .as_ref()
-            .is_some_and(|own| !own.stands(&self.store.locks))
+            .is_some_and(|own| !own.stands(&self.store().locks))
         {
             return Err(StoreError::SnapshotEnded);
         }
-        if self.store.owns(table) {
+        if self.store().owns(table) {
             Ok(())
         } else {
             Err(StoreError::OtherStore {
@@ -140,7 +172,7 @@ impl Snapshot {
     fn visible(&self, slot: &Slot) -> Option<VersionPtr> {
         let newest = slot.newest()?;
         let own = self.own.as_ref();
-        let own = own.and_then(|own| own.written(&self.store.locks, slot, newest));
+        let own = own.and_then(|own| own.written(&self.store().locks, slot, newest));
         own.or_else(|| newest.visible(self.ts))
     }
 
@@ -302,6 +334,33 @@ impl Snapshot {
         Ok(scan)
     }
 
+    /// Whether what it shows of a row (nothing, too) is the row's newest version: nobody has changed the row since, nor has the snapshot's own
+    /// transaction after it was taken. For a transaction that has locked the row exclusively; others may be told what is no longer so.
+    ///
+    /// ```
+    /// # use corun_store::{Lock, Options, Store, TableDef, Type};
+    /// # let store = Store::in_memory(Options::default())?;
+    /// # let table = store.create_table(TableDef::new("t").column("id", Type::I64).primary_key(&["id"]))?;
+    /// # let mut session = store.session_here()?;
+    /// # let mut row = table.new_row();
+    /// # row.set("id", 1)?;
+    /// let before = store.snapshot()?;
+    /// let rid = session.run(|transaction| transaction.insert(&table, &row))?;
+    /// let transaction = session.begin()?;
+    /// transaction.get(&table, rid, Lock::Exclusive)?;
+    /// assert!(!before.is_newest(&table, rid)?, "it shows no such row");
+    /// assert!(transaction.snapshot()?.is_newest(&table, rid)?);
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::OtherStore`], [`StoreError::SnapshotEnded`].
+    pub fn is_newest(&self, table: &Table, rid: Rid) -> Result<bool> {
+        self.check(table)?;
+        let slot = table.0.slots.find(rid);
+        Ok(slot.is_none_or(|slot| self.visible(slot) == slot.newest()))
+    }
+
     /// The rows of a table with these numbers, in their order. All of a table's lie below [`Table::rid_end`].
     ///
     /// # Errors
@@ -316,12 +375,6 @@ impl Snapshot {
             let row = self.read(table, slot)?;
             Some(Found { rid, row })
         }))
-    }
-}
-
-impl Drop for Snapshot {
-    fn drop(&mut self) {
-        self.store.horizon.leave(self.place);
     }
 }
 

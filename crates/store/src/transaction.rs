@@ -11,6 +11,8 @@
 //! a lock or the log is waited for.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
 
 use corun_exec::ctx;
 use corun_exec::teams::{self, Operation};
@@ -29,6 +31,7 @@ use crate::row::RowRef;
 use crate::session::{Session, State};
 use crate::slots::Rid;
 use crate::snapshot::Snapshot;
+use crate::store::StoreInner;
 use crate::table::Table;
 use crate::value::Value;
 use crate::version::{VersionPtr, ask_rest};
@@ -90,6 +93,8 @@ pub struct Savepoint {
     /// gets the address: if it stands in its place, all before it does.
     pub(crate) newest: Option<VersionPtr>,
     pub(crate) writes: WriteMark,
+    /// The session's change that would be next.
+    pub(crate) changes: u64,
     pub(crate) definitions: DefinitionMark,
     pub(crate) locks: LockMark,
 }
@@ -456,7 +461,8 @@ impl<'s> Transaction<'s> {
     }
 
     /// All that is committed now, and what the transaction has written so far: whole tables and ranges of indexes can be read without a lock,
-    /// as a query does. It serves until the transaction ends or goes back to a savepoint; what the transaction writes later it does not show.
+    /// as a query does. It serves until the transaction ends, or takes back by a savepoint what one of its snapshots shows; what the transaction
+    /// writes later it does not show.
     ///
     /// The transaction is not serializable in what it reads so: others may change it at once. Rows that decide what it writes it should read
     /// again by [`Transaction::fetch_for_update`].
@@ -479,17 +485,69 @@ impl<'s> Transaction<'s> {
     /// # Errors
     /// [`StoreError::TooManySnapshots`].
     pub fn snapshot(&self) -> Result<Snapshot> {
+        self.snapshot_with(|store, own| Snapshot::with_own(store, own))
+    }
+
+    /// As [`Transaction::snapshot`], but of others it shows what was committed at the moment of `first`, which may be any snapshot of the store:
+    /// so each of many reads of a transaction sees one moment and its own writes. It keeps old versions as `first` does, and takes no place of
+    /// its own among the open snapshots.
+    ///
+    /// What the transaction changes others may have changed after that moment, and then its writes are of newer rows than its reads:
+    /// [`Snapshot::is_newest`] tells.
+    ///
+    /// ```
+    /// # use corun_store::{Options, Store, TableDef, Type};
+    /// # let store = Store::in_memory(Options::default())?;
+    /// # let table = store.create_table(TableDef::new("t").column("id", Type::I64).primary_key(&["id"]))?;
+    /// # let (mut session, mut other) = (store.session_here()?, store.session_here()?);
+    /// # let row = |id: i64| -> corun_store::Result<_> {
+    /// #     let mut row = table.new_row();
+    /// #     row.set("id", id)?;
+    /// #     Ok(row)
+    /// # };
+    /// let transaction = session.begin()?;
+    /// let first = transaction.snapshot()?;
+    /// other.run(|other| other.insert(&table, &row(1)?))?;
+    /// transaction.insert(&table, &row(2)?)?;
+    /// let view = transaction.snapshot_at(&first)?;
+    /// let ids: Vec<i64> = view.rows(&table, 0..table.rid_end())?.map(|found| found.row.int("id")).collect();
+    /// assert_eq!(ids, [2]);
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::SnapshotOfOtherStore`].
+    pub fn snapshot_at(&self, first: &Snapshot) -> Result<Snapshot> {
+        self.snapshot_with(|store, own| match first.is_of(store) {
+            true => Ok(Snapshot::at_moment_of(first, own)),
+            false => Err(StoreError::SnapshotOfOtherStore),
+        })
+    }
+
+    fn snapshot_with(
+        &self,
+        take: impl FnOnce(&Arc<StoreInner>, Own) -> Result<Snapshot>,
+    ) -> Result<Snapshot> {
         check_stack()?;
         self.go_on(|state| {
-            let store = &self.session.store;
-            let snapshot = Snapshot::with_own(
-                store,
-                Own::new(&store.locks, state.holder.slot(), state.writes.next_change()),
-            )?;
+            let (store, next) = (&self.session.store, state.writes.next_change());
+            let snapshot = take(store, Own::new(&store.locks, state.holder.slot(), next))?;
             // It commits behind what it shows.
             state.seen = state.seen.max(snapshot.ts());
+            state.shown = next;
             Ok(snapshot)
         })
+    }
+
+    /// How long it waits for a lock from now on, and the later transactions of its session. With zero, who would have to wait is refused at once
+    /// ([`LockError::Timeout`]); after [`Transaction::rollback_to`] the transaction goes on, perhaps with a longer time.
+    pub fn set_lock_timeout(&self, timeout: Duration) {
+        self.session.state.borrow_mut().holder.set_timeout(timeout);
+    }
+
+    /// How long it waits for a lock.
+    pub fn lock_timeout(&self) -> Duration {
+        self.session.state.borrow().holder.timeout()
     }
 
     /// Locks a whole table: shared, so that all its rows can be read without further locks, or exclusively.

@@ -397,11 +397,13 @@ impl Transaction<'_> {
             locks: state.holder.mark(),
             newest: state.writes.newest(),
             writes: state.writes.mark(),
+            changes: state.writes.next_change(),
             definitions: state.definitions.mark(),
         }
     }
 
-    /// Undoes what was changed and defined after the savepoint, which can be used again. Locks are kept.
+    /// Undoes what was changed and defined after the savepoint, which can be used again. Locks are kept. Snapshots of the transaction end if one
+    /// of them may have shown something that is undone; those that were all taken before it was written stay as they are.
     ///
     /// After a deadlock or a lock timeout the transaction goes on from the savepoint, for instance with the same statement again. Then locks
     /// that were taken after the savepoint are let go of, so that those who waited for them go on: what the program has read since then is
@@ -439,7 +441,11 @@ impl Transaction<'_> {
         if !mine || !stands {
             return Err(StoreError::NoSavepoint);
         }
-        state.holder.turn();
+        // What has been written since was never shown, or its snapshots end.
+        if state.shown > savepoint.changes || state.definitions.is_beyond(&savepoint.definitions) {
+            state.holder.turn();
+            state.shown = 0;
+        }
         state.undo_to(&savepoint.writes);
         state.undo_definitions_to(&savepoint.definitions, &self.session.store);
         state.pending.again();

@@ -93,6 +93,11 @@ impl Holder {
         self.timeout = timeout.min(TIMEOUT_MAX);
     }
 
+    /// How long one wait may take.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Waits through `park` from now on: the client went to another thread.
     pub fn set_park(&mut self, park: Arc<dyn Park>) {
         self.park = park;

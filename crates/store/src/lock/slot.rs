@@ -68,7 +68,7 @@ pub(super) struct Slot {
     doomed: AtomicU64,
     /// The number of the thread on which a transaction runs; 0: none does; or `NO_THREAD`. Written by the holder only.
     open_on: AtomicU64,
-    /// How often a transaction ended or went back to a savepoint. Written by the holder only.
+    /// How often a transaction ended, or took back what a snapshot of it showed. Written by the holder only.
     turns: AtomicU64,
     /// `Some` while the holder waits.
     pub waiting: Mutex<Option<Box<Waiting>>>,

@@ -101,7 +101,7 @@ impl Holder {
                 return Wake::Doomed(Vec::new());
             }
             let now = Instant::now();
-            if now >= deadline {
+            if now >= deadline || self.park.gives_up() {
                 return Wake::Expired;
             }
             if now >= detect_at {

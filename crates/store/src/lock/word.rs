@@ -34,10 +34,10 @@ impl LockWord {
         self.load() == 0
     }
 
-    /// Whether the holder of this slot has it exclusively.
+    /// Whether the holder of this slot has it exclusively. Who is told so sees what all former holders did.
     #[inline]
     pub(crate) fn is_owned_by(&self, slot: u32) -> bool {
-        self.peek() & OWNER == super::rows::number(slot)
+        self.load() & OWNER == super::rows::number(slot)
     }
 
     pub(super) fn load(&self) -> u64 {
