@@ -108,6 +108,11 @@ impl Snapshot {
         self.ts
     }
 
+    /// Whether it is of a transaction, and so may show what nobody else is shown.
+    pub fn is_of_transaction(&self) -> bool {
+        self.own.is_some()
+    }
+
     fn check(&self, table: &Table) -> Result<()> {
         if self
             .own

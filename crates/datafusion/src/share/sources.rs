@@ -70,8 +70,11 @@ pub(super) fn sources(
         #[cfg(feature = "store")]
         if let Some(stored) = table.downcast_ref::<crate::store::StoreTable>() {
             match stored.moment() {
-                Some(moment) => sources.push(Source::Moment(stored.table().clone(), moment.ts())),
-                None => all_known = false,
+                // One of a transaction shows other rows than all others of the same commit.
+                Some(moment) if !moment.is_of_transaction() => {
+                    sources.push(Source::Moment(stored.table().clone(), moment.ts()));
+                }
+                _ => all_known = false,
             }
             let mut scan = scan.clone();
             scan.source = provider_as_source(Arc::new(stored.as_of_no_moment()));

@@ -1,21 +1,64 @@
 //! [`Columns`]: rows of the store made into a batch, column by column.
 //!
-//! Rows come in small blocks ([`BLOCK_ROWS`]), and each column reads its field of all rows of a block: the decision what a
+//! Rows come in small blocks ([`Block`]), and each column reads its field of all rows of a block: the decision what a
 //! column holds is made once a block, and the rows stay in the first caches meanwhile.
 
-use super::types::arrow_type;
+use super::types::{arrow_schema, arrow_type, with_row_numbers};
 use arrow::array::{
     ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, FixedSizeBinaryBuilder,
     Float32Builder, Float64Builder, Int8Builder, Int16Builder, Int32Builder, Int64Builder, RecordBatch,
-    RecordBatchOptions, StringViewBuilder, TimestampMicrosecondBuilder,
+    RecordBatchOptions, StringViewBuilder, TimestampMicrosecondBuilder, UInt32Builder,
 };
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use corun_store::{Layout, RowRef, Type};
+use corun_store::{Found, Layout, Rid, RowRef, Table, Type};
+use datafusion::error::Result;
 use std::sync::Arc;
 
 /// Rows of a block: with rows of 100 bytes, half of a first-level cache. Unmeasured.
-pub const BLOCK_ROWS: usize = 256;
+const BLOCK_ROWS: usize = 256;
+
+/// Among the positions of columns: the row's number, which is in no column of a table.
+pub const NUMBER: usize = usize::MAX;
+
+/// A few rows that are put into a batch together.
+pub struct Block<'a> {
+    rows: Vec<RowRef<'a>>,
+    numbers: Vec<u32>,
+}
+
+impl<'a> Block<'a> {
+    /// Without rows.
+    pub fn new() -> Self {
+        Block {
+            rows: Vec::with_capacity(BLOCK_ROWS),
+            numbers: Vec::with_capacity(BLOCK_ROWS),
+        }
+    }
+
+    /// Its rows.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether it has as many rows as it should.
+    pub fn is_full(&self) -> bool {
+        self.rows.len() >= BLOCK_ROWS
+    }
+
+    /// Adds a row.
+    #[inline]
+    pub fn push(&mut self, found: Found<'a>) {
+        self.rows.push(found.row);
+        self.numbers.push(found.rid.0);
+    }
+
+    /// Takes all rows out.
+    pub fn clear(&mut self) {
+        self.rows.clear();
+        self.numbers.clear();
+    }
+}
 
 enum Builder {
     Bool(BooleanBuilder),
@@ -32,6 +75,7 @@ enum Builder {
     FixedText(StringViewBuilder),
     Bytes(BinaryBuilder),
     FixedBytes(FixedSizeBinaryBuilder),
+    Number(UInt32Builder),
 }
 
 impl Builder {
@@ -62,7 +106,8 @@ impl Builder {
         }
     }
 
-    fn append(&mut self, rows: &[RowRef<'_>], column: usize) -> Result<(), ArrowError> {
+    fn append(&mut self, block: &Block<'_>, column: usize) -> Result<(), ArrowError> {
+        let rows = &block.rows;
         macro_rules! append {
             ($builder:expr, $row:ident => $value:expr) => {
                 for $row in rows {
@@ -97,6 +142,7 @@ impl Builder {
                     }
                 }
             }
+            Builder::Number(builder) => builder.append_slice(&block.numbers),
         }
         Ok(())
     }
@@ -116,6 +162,7 @@ impl Builder {
             Builder::Text(mut builder) | Builder::FixedText(mut builder) => Arc::new(builder.finish()),
             Builder::Bytes(mut builder) => Arc::new(builder.finish()),
             Builder::FixedBytes(mut builder) => Arc::new(builder.finish()),
+            Builder::Number(mut builder) => Arc::new(builder.finish()),
         }
     }
 }
@@ -128,13 +175,22 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// An empty one of these columns, with room for `rows`.
-    pub fn new(layout: &Layout, columns: &[usize], rows: usize) -> Self {
-        let builder = |&column: &usize| (column, Builder::new(layout.data_type(column), rows));
-        Columns {
+    /// An empty one of these columns ([`NUMBER`] perhaps among them), with room for `rows`.
+    ///
+    /// # Errors
+    /// A column that the table does not have any more: a transaction had added it, and has taken it back.
+    pub fn new(layout: &Layout, columns: &[usize], rows: usize) -> Result<Self, ArrowError> {
+        let builder = |&column: &usize| match column {
+            NUMBER => Ok((column, Builder::Number(UInt32Builder::with_capacity(rows)))),
+            column if column < layout.columns() => Ok((column, Builder::new(layout.data_type(column), rows))),
+            _ => Err(ArrowError::SchemaError(
+                "a column of the table that is read was taken back; plan the statement again".to_owned(),
+            )),
+        };
+        Ok(Columns {
             rows: 0,
-            builders: columns.iter().map(builder).collect(),
-        }
+            builders: columns.iter().map(builder).collect::<Result<_, _>>()?,
+        })
     }
 
     /// Rows so far.
@@ -146,11 +202,11 @@ impl Columns {
     ///
     /// # Errors
     /// None that rows of the table can cause.
-    pub fn append(&mut self, rows: &[RowRef<'_>]) -> Result<(), ArrowError> {
+    pub fn append(&mut self, block: &Block<'_>) -> Result<(), ArrowError> {
         for (column, builder) in &mut self.builders {
-            builder.append(rows, *column)?;
+            builder.append(block, *column)?;
         }
-        self.rows += rows.len();
+        self.rows += block.len();
         Ok(())
     }
 
@@ -167,4 +223,44 @@ impl Columns {
             .collect();
         RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)
     }
+}
+
+/// Rows of a table as a batch of all its columns, with the row's number behind them if wanted: what a scan of the table gives
+/// ([`super::StoreTable`]). For rows that a transaction has written or locked.
+///
+/// ```
+/// use corun_datafusion::store::batch_of;
+/// use corun_store::{Lock, Options, Store, TableDef, Type};
+///
+/// let store = Store::in_memory(Options::default())?;
+/// let table = store.create_table(TableDef::new("t").column("k", Type::I64).primary_key(&["k"]))?;
+/// let mut session = store.session_here()?;
+/// let transaction = session.begin()?;
+/// let mut row = table.new_row();
+/// row.set("k", 7)?;
+/// let rid = transaction.insert(&table, &row)?;
+/// let row = transaction.get(&table, rid, Lock::Shared)?.unwrap();
+/// let batch = batch_of(&table, &[(rid, row)], true)?;
+/// assert_eq!((batch.num_rows(), batch.num_columns()), (1, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// None that rows of the table can cause.
+pub fn batch_of(table: &Table, rows: &[(Rid, RowRef<'_>)], numbered: bool) -> Result<RecordBatch> {
+    let definition = table.definition();
+    let mut schema = arrow_schema(&definition);
+    let mut columns: Vec<usize> = (0..definition.columns.len()).collect();
+    if numbered {
+        schema = with_row_numbers(&schema);
+        columns.push(NUMBER);
+    }
+    let mut batch = Columns::new(table.layout(), &columns, rows.len())?;
+    let mut block = Block::new();
+    for rows in rows.chunks(BLOCK_ROWS) {
+        block.clear();
+        rows.iter().for_each(|&(rid, row)| block.push(Found { rid, row }));
+        batch.append(&block)?;
+    }
+    Ok(batch.finish(&schema)?)
 }

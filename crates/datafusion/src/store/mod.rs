@@ -28,11 +28,13 @@ mod statistics;
 mod table;
 mod types;
 
+pub use columns::batch_of;
 pub use load::{LoadError, LoadOptions, load, table_definition};
-pub use moment::{OneMoment, install};
+pub use moment::{Moments, OneMoment, install};
 pub use scan::StoreScanExec;
 pub use schema::StoreSchema;
 pub use table::StoreTable;
+pub use types::{ROW_NUMBER, arrow_schema, arrow_type, scalar};
 
 use crate::EngineError;
 use datafusion::common::TableReference;

@@ -2,7 +2,8 @@
 //!
 //! A table in the catalog shows what is committed; when a statement is analysed, each becomes the same table at the snapshot
 //! of the statement, one for each store. Prepared statements and views get a snapshot whenever they are run. The snapshot
-//! lives as long as the plan and its streams; it blocks nobody, but old versions of rows stay in memory meanwhile.
+//! lives as long as the plan and its streams; it blocks nobody, but old versions of rows stay in memory meanwhile. Tables of a
+//! session are read at the moment that it names ([`Moments`]).
 
 use super::table::StoreTable;
 use corun_store::Snapshot;
@@ -20,13 +21,23 @@ pub fn install(builder: SessionStateBuilder) -> SessionStateBuilder {
     builder.with_analyzer_rule(Arc::new(OneMoment))
 }
 
+/// What knows at which moment the statements of a session read its store: those of a transaction see what that has written.
+pub trait Moments: std::fmt::Debug + Send + Sync {
+    /// The snapshot for the statement that is planned just now.
+    ///
+    /// # Errors
+    /// There is none, for example because there are too many.
+    fn now(&self) -> Result<Arc<Snapshot>>;
+}
+
 /// The analyzer rule that gives a statement its snapshot.
 #[derive(Debug)]
 pub struct OneMoment;
 
 impl AnalyzerRule for OneMoment {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut moments: Vec<Arc<Snapshot>> = Vec::new();
+        // Each with a table that has asked for it.
+        let mut moments: Vec<(Arc<Snapshot>, StoreTable)> = Vec::new();
         // Scans of one table stay scans of one table.
         let mut sources: Vec<(Arc<dyn TableProvider>, Arc<dyn TableSource>)> = Vec::new();
         plan.transform_up_with_subqueries(|node| {
@@ -47,13 +58,12 @@ impl AnalyzerRule for OneMoment {
             // A snapshot knows the tables of its store.
             let known = moments
                 .iter()
-                .find(|moment| moment.rows(table.table(), 0..0).is_ok())
-                .cloned();
+                .find(|(moment, first)| first.asks_as(table) && moment.rows(table.table(), 0..0).is_ok());
             let moment = match known {
-                Some(moment) => moment,
+                Some((moment, _)) => Arc::clone(moment),
                 None => {
                     let moment = table.now()?;
-                    moments.push(Arc::clone(&moment));
+                    moments.push((Arc::clone(&moment), table.clone()));
                     moment
                 }
             };

@@ -5,13 +5,13 @@
 //! it finds many rows that its snapshot does not see. Dropping it ends it.
 
 use super::access::{Access, Ranges};
-use super::columns::{BLOCK_ROWS, Columns};
+use super::columns::{Block, Columns};
 use super::external;
 use super::statistics::statistics;
 use arrow::array::RecordBatch;
 use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
-use corun_store::{RowRef, ScanPlace, Snapshot, Table, Type};
+use corun_store::{ScanPlace, Snapshot, Table, Type};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Statistics, internal_err};
 use datafusion::error::Result;
@@ -52,25 +52,25 @@ struct Source {
     table: Table,
     moment: Arc<Snapshot>,
     schema: SchemaRef,
-    /// Positions in the table.
+    /// Positions in the table, [`super::columns::NUMBER`] perhaps among them.
     columns: Vec<usize>,
 }
 
 impl StoreScanExec {
-    /// A scan of some columns of a table. `limit` is the most rows a partition has to give.
+    /// A scan of some columns of a table, which `schema` describes. `limit` is the most rows a partition has to give.
     ///
     /// # Errors
     /// Columns the table does not have.
     pub(super) fn new(
         table: Table,
         moment: Arc<Snapshot>,
-        table_schema: &SchemaRef,
+        schema: SchemaRef,
         columns: Vec<usize>,
         access: Access,
         partitions: usize,
         limit: Option<usize>,
     ) -> Result<Self> {
-        let schema: SchemaRef = Arc::new(table_schema.project(&columns)?);
+        Columns::new(table.layout(), &columns, 0)?;
         let (rows, parts, ordering) = match &access {
             // Rows the snapshot sees were there before it was taken.
             Access::Full => (table.rows(), split(table.rid_end(), partitions), Vec::new()),
@@ -289,7 +289,7 @@ impl Reader {
             return Ok(None);
         }
         let source = Arc::clone(&self.source);
-        let mut columns = Columns::new(source.table.layout(), &source.columns, wanted);
+        let mut columns = Columns::new(source.table.layout(), &source.columns, wanted)?;
         while !self.read(&mut columns, wanted)? {
             tokio::task::yield_now().await;
         }
@@ -306,16 +306,16 @@ impl Reader {
         let compute = self.metrics.elapsed_compute().clone();
         let _timer = compute.timer();
         let Source { table, moment, .. } = self.source.as_ref();
-        let mut block: Vec<RowRef<'_>> = Vec::with_capacity(BLOCK_ROWS);
+        let mut block = Block::new();
         match &mut self.next {
             Next::Rids(rids) => {
                 let most = u32::try_from(self.batch_rows.saturating_mul(SPARSE)).unwrap_or(u32::MAX);
                 let end = rids.start.saturating_add(most).min(rids.end);
                 let mut next = end;
                 for found in moment.rows(table, rids.start..end).map_err(external)? {
-                    block.push(found.row);
+                    block.push(found);
                     let full = columns.rows() + block.len() == wanted;
-                    if block.len() == BLOCK_ROWS || full {
+                    if block.is_full() || full {
                         columns.append(&block)?;
                         block.clear();
                     }
@@ -340,9 +340,9 @@ impl Reader {
                     let mut scan = scan.map_err(external)?;
                     let mut full = false;
                     while !full && let Some(found) = scan.next() {
-                        block.push(found.row);
+                        block.push(found);
                         full = columns.rows() + block.len() == wanted;
-                        if block.len() == BLOCK_ROWS || full {
+                        if block.is_full() || full {
                             columns.append(&block)?;
                             block.clear();
                         }

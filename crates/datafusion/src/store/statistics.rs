@@ -3,6 +3,7 @@
 //! Only what a definition says is exact (no NULLs in a column that takes none). The rest is about right: the store counts rows
 //! as they are now, not as the snapshot sees them.
 
+use super::columns::NUMBER;
 use super::types::{arrow_type, scalar};
 use arrow::datatypes::SchemaRef;
 use corun_store::{Direction, Index, RowRef, Snapshot, Table, TableDef, Type};
@@ -31,6 +32,14 @@ pub fn statistics(
     statistics.total_byte_size = Precision::Inexact(rows * widths.iter().sum::<usize>());
     for ((&column, width), of_column) in columns.iter().zip(widths).zip(&mut statistics.column_statistics) {
         of_column.byte_size = Precision::Inexact(rows * width);
+        if column == NUMBER {
+            of_column.null_count = Precision::Exact(0);
+            of_column.distinct_count = Precision::Inexact(rows);
+            let last = table.rid_end().saturating_sub(1);
+            of_column.min_value = Precision::Inexact(ScalarValue::UInt32(Some(0)));
+            of_column.max_value = Precision::Inexact(ScalarValue::UInt32(Some(last)));
+            continue;
+        }
         if !definition.columns[column].nullable {
             of_column.null_count = Precision::Exact(0);
         }
@@ -76,12 +85,15 @@ fn widths(table: &Table, moment: &Snapshot, definition: &TableDef, columns: &[us
             .primitive_width()
             .or_else(|| other.fixed_bytes()),
     };
-    let types: Vec<Type> = columns
+    let fixed: Vec<Option<usize>> = columns
         .iter()
-        .map(|&column| definition.columns[column].data_type)
+        .map(|&column| match column {
+            NUMBER => Some(size_of::<u32>()),
+            column => fixed(definition.columns[column].data_type),
+        })
         .collect();
-    if types.iter().all(|&data_type| fixed(data_type).is_some()) {
-        return types.iter().filter_map(|&data_type| fixed(data_type)).collect();
+    if fixed.iter().all(Option::is_some) {
+        return fixed.into_iter().flatten().collect();
     }
     let sample: Vec<RowRef<'_>> = match moment.rows(table, 0..SAMPLE) {
         Ok(rows) => rows.map(|found| found.row).collect(),
@@ -91,6 +103,6 @@ fn widths(table: &Table, moment: &Snapshot, definition: &TableDef, columns: &[us
         let bytes: usize = sample.iter().map(|row| row.bytes(column).len()).sum();
         VIEW_BYTES + bytes / sample.len().max(1)
     };
-    let width = |(&column, &data_type): (&usize, &Type)| fixed(data_type).unwrap_or_else(|| average(column));
-    columns.iter().zip(&types).map(width).collect()
+    let width = |(&column, fixed): (&usize, Option<usize>)| fixed.unwrap_or_else(|| average(column));
+    columns.iter().zip(fixed).map(width).collect()
 }

@@ -1,12 +1,14 @@
 //! [`StoreTable`]: a table of a store as DataFusion's `TableProvider`.
 //!
-//! What it is not: writable by SQL. Rows are written by transactions of the store and by [`super::load`].
+//! What it is not: writable by DataFusion. Rows are written by transactions of the store and by [`super::load`].
 
 use super::access::{Access, is_useful};
+use super::columns::NUMBER;
 use super::external;
+use super::moment::Moments;
 use super::scan::StoreScanExec;
-use super::types::arrow_schema;
-use arrow::datatypes::SchemaRef;
+use super::types::{arrow_schema, with_row_numbers};
+use arrow::datatypes::{Schema, SchemaRef};
 use corun_store::{Snapshot, Store, Table};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Constraint, Constraints, not_impl_err};
@@ -42,6 +44,10 @@ pub struct StoreTable {
     moment: Option<Arc<Snapshot>>,
     /// Whether snapshots are of what is on disk.
     durable: bool,
+    /// Who is asked for the snapshot of a statement, rather than the store.
+    moments: Option<Arc<dyn Moments>>,
+    /// Whether the last column is the row's number.
+    numbered: bool,
 }
 
 impl fmt::Debug for StoreTable {
@@ -67,6 +73,47 @@ impl StoreTable {
             constraints: Constraints::new_unverified(key.into_iter().collect()),
             moment: None,
             durable: false,
+            moments: None,
+            numbered: false,
+        }
+    }
+
+    /// The same table with one more column at the end, [`super::ROW_NUMBER`]: the number that names the row in its table
+    /// ([`corun_store::Rid`]), an unsigned integer of 32 bits.
+    #[must_use]
+    pub fn with_row_numbers(self) -> Self {
+        if self.numbered {
+            return self;
+        }
+        StoreTable {
+            schema: with_row_numbers(&self.schema),
+            numbered: true,
+            ..self
+        }
+    }
+
+    /// The same table, whose fields have the metadata of those of `told`, by position. Nothing else of `told` counts.
+    #[must_use]
+    pub fn with_schema(self, told: SchemaRef) -> Self {
+        let told = |at: usize| told.fields().get(at).map(|field| field.metadata().clone());
+        let fields = self.schema.fields().iter().enumerate();
+        let fields = fields.map(|(at, field)| match told(at) {
+            Some(metadata) => Arc::new(field.as_ref().clone().with_metadata(metadata)),
+            None => Arc::clone(field),
+        });
+        let metadata = self.schema.metadata().clone();
+        StoreTable {
+            schema: Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), metadata)),
+            ..self
+        }
+    }
+
+    /// The same table, whose statements read at the moments of a session rather than of the store.
+    #[must_use]
+    pub fn of_session(self, moments: Arc<dyn Moments>) -> Self {
+        StoreTable {
+            moments: Some(moments),
+            ..self
         }
     }
 
@@ -81,11 +128,23 @@ impl StoreTable {
 
     /// The store as a statement reads it now.
     pub(crate) fn now(&self) -> Result<Arc<Snapshot>> {
+        if let Some(moments) = &self.moments {
+            return moments.now();
+        }
         let taken = match self.durable {
             true => self.store.durable_snapshot(),
             false => self.store.snapshot(),
         };
         Ok(Arc::new(taken.map_err(external)?))
+    }
+
+    /// Whether both ask the same for the snapshot of a statement.
+    pub(super) fn asks_as(&self, other: &StoreTable) -> bool {
+        match (&self.moments, &other.moments) {
+            (None, None) => self.durable == other.durable,
+            (Some(one), Some(other)) => std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other)),
+            _ => false,
+        }
     }
 
     /// The same table as it was at a snapshot of its store.
@@ -96,10 +155,11 @@ impl StoreTable {
         }
     }
 
-    /// The same table as it is whenever it is read.
+    /// The same table as it is whenever it is read, whoever does.
     pub(crate) fn as_of_no_moment(&self) -> Self {
         StoreTable {
             moment: None,
+            moments: None,
             ..self.clone()
         }
     }
@@ -167,10 +227,16 @@ impl TableProvider for StoreTable {
             None => (0..self.schema.fields().len()).collect(),
         };
         let partitions = state.config().target_partitions();
+        let schema = Arc::new(self.schema.project(&columns)?);
+        let number = self.numbered.then(|| self.schema.fields().len() - 1);
+        let columns: Vec<usize> = columns
+            .into_iter()
+            .map(|column| if Some(column) == number { NUMBER } else { column })
+            .collect();
         let scan = StoreScanExec::new(
             self.table.clone(),
             moment,
-            &self.schema,
+            schema,
             columns,
             access,
             partitions,

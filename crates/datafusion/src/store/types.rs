@@ -48,7 +48,17 @@ pub fn arrow_schema(definition: &TableDef) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// A field as SQL shows it.
+/// The name of the column with the row's number ([`super::StoreTable::with_row_numbers`]), which nobody writes by chance.
+pub const ROW_NUMBER: &str = "\u{1}rid";
+
+/// A schema with the row's number behind its columns.
+pub(super) fn with_row_numbers(schema: &Schema) -> SchemaRef {
+    let number = Arc::new(Field::new(ROW_NUMBER, DataType::UInt32, false));
+    let fields: Vec<_> = schema.fields().iter().cloned().chain([number]).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// A field as SQL shows it; `None` if it is NULL.
 pub fn scalar(value: Value<'_>, data_type: Type) -> Option<ScalarValue> {
     Some(match (value, data_type) {
         (Value::Bool(value), _) => ScalarValue::Boolean(Some(value)),
