@@ -11,11 +11,14 @@
 //! [`operate`], which shows how the server does, knows of sockets or logins.
 
 pub mod catalog;
+mod define;
 pub mod data;
 pub mod front;
 pub mod operate;
 pub mod session;
+mod short;
 pub mod users;
+mod write;
 
 // The Rust blocks of the README run as doctests of this crate.
 #[cfg(doctest)]

@@ -86,6 +86,8 @@ pub mod code {
     pub const SUCCESS: &str = "00000";
     /// A value a setting does not take.
     pub const INVALID_PARAMETER_VALUE: &str = "22023";
+    /// A transaction has to be run again.
+    pub const SERIALIZATION_FAILURE: &str = "40001";
     /// No such setting, or another object.
     pub const UNDEFINED_OBJECT: &str = "42704";
     /// A setting that cannot be set now.

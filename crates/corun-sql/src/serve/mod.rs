@@ -21,6 +21,7 @@ use corun_server::data::{DataConfig, DataError};
 use corun_server::front::{Access, AccessError, AccessFiles, Front, FrontConfig, Io};
 use corun_server::operate::{StatementLog, Status, Web, WebConfig, WebError};
 use corun_server::session::{Engine, EngineConfig, MakeEngine, Rights, ServerError};
+use corun_store::{Options, Store};
 use settings::Settings;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::level_filters::LevelFilter;
@@ -33,6 +34,7 @@ const LOOK: Duration = Duration::from_millis(50);
 #[command(after_help = "Examples:
   corun-sql serve data                         then: psql -h 127.0.0.1 data
   corun-sql serve sales=/srv/sales shop        two databases, sales and shop
+  corun-sql serve --store bank                 a database to write to, made if there is none: psql -h 127.0.0.1 bank
   corun-sql user add ann --users users.toml    asks for no password: PGPASSWORD or standard input has it
   corun-sql serve data --users users.toml --listen 0.0.0.0:5432 --tls-cert server.pem --tls-key server.key
   corun-sql serve --config serve.toml          every option but FOLDER as key = value, with _ for -; folders = [\"data\"]
@@ -41,7 +43,7 @@ const LOOK: Duration = Duration::from_millis(50);
   corun-sql serve data --workers host1:7600,host2:7600
 
 A folder is a database. Its Parquet, CSV and JSON files are the tables of schema public, its sub-folders are schemas, folders of stores among
-them. Tables are read only. Without --users, whoever reaches this machine's own addresses gets in as whoever they say, and no other address
+them, and all are read only. A folder that is a store is a database that can be written to. Without --users, whoever reaches this machine's own addresses gets in as whoever they say, and no other address
 can be listened at. SIGHUP reads the files of --users, --hba and TLS again. SIGTERM and SIGINT end the server when what runs has ended, for --shutdown-timeout at most; a second one at once.
 Exit codes: 0 ended by a signal, 1 failed, 2 wrong usage.")]
 pub struct ServeArgs {
@@ -116,12 +118,14 @@ pub fn run(args: ServeArgs, verbose: u8) -> Result<()> {
         .context("cannot wait for signals")?;
     let waited = signals.block_on(until_ended(&front, &access));
     let ended = front.join();
-    // Threads of the engine may still be at the last cancelled statements: leaving does not wait for them, and tables are read only.
+    let flushed = engine.flush().map_err(|error| data_error(&error));
+    // Threads of the engine may still be at the last cancelled statements: leaving does not wait for them.
     std::mem::forget(engine);
     if let Some(runtime) = runtime {
         runtime.shutdown_background();
     }
     waited?;
+    flushed?;
     Ok(ended?)
 }
 
@@ -199,7 +203,10 @@ fn data(settings: &Settings, folders: &[String]) -> Result<DataConfig> {
         catalogs.push(named(folder)?);
     }
     for store in settings.store.iter().flatten() {
-        catalogs.push(named(&store.to_string_lossy())?);
+        let text = store.to_string_lossy();
+        let (_, path) = split_name(&text);
+        make_store(Path::new(path))?;
+        catalogs.push(named(&text)?);
     }
     if catalogs.is_empty() {
         bail!(Usage(
@@ -214,12 +221,38 @@ fn data(settings: &Settings, folders: &[String]) -> Result<DataConfig> {
     })
 }
 
+/// Makes a store in a folder that has nothing yet.
+fn make_store(folder: &Path) -> Result<()> {
+    if Store::is_in(folder) {
+        return Ok(());
+    }
+    let is_empty = match folder.read_dir() {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
+    if !is_empty {
+        bail!(Usage(format!(
+            "{} has no store, and is not empty\nhint: --store takes the folder of a store, or a new one",
+            folder.display()
+        )));
+    }
+    let store = Store::open(folder, Options::default());
+    let store = store.with_context(|| format!("cannot make a store in {}", folder.display()))?;
+    store.close()?;
+    Ok(())
+}
+
+/// The name before a path, if one is given.
+fn split_name(text: &str) -> (Option<&str>, &str) {
+    match text.split_once('=') {
+        Some((name, path)) if !name.is_empty() && !name.contains('/') => (Some(name), path),
+        _ => (None, text),
+    }
+}
+
 /// A database's name and folder, of `PATH` or `NAME=PATH`.
 fn named(text: &str) -> Result<(String, PathBuf)> {
-    if let Some((name, path)) = text.split_once('=')
-        && !name.is_empty()
-        && !name.contains('/')
-    {
+    if let (Some(name), path) = split_name(text) {
         return Ok((name.to_owned(), PathBuf::from(path)));
     }
     let path = Path::new(text);

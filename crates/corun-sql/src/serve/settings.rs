@@ -77,7 +77,7 @@ settings! {
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide_possible_values = true)]
     allow_plaintext: bool, "allow_plaintext";
 
-    /// Folders of transactional stores, each a database of its own.
+    /// Folders of transactional stores, each a database of its own that can be written to; made where there is none.
     #[arg(long, value_name = "DIR", value_delimiter = ',')]
     store: Vec<PathBuf>, "store";
 

@@ -11,11 +11,12 @@
 use super::error::DataError;
 use super::format::Format;
 use super::layout::{self, Layout, PUBLIC, TablePlace};
+use super::opened::{OpenedStore, OwnStore};
 use super::places::{Access, Places};
 use super::table::{self, Files};
 use super::user::DataUser;
-use corun_datafusion::store::StoreTable;
-use corun_store::{Store, StoreError};
+use super::view::{StoreView, TableCache};
+use corun_store::Store;
 use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::prelude::SessionContext;
@@ -42,6 +43,8 @@ pub(crate) struct Folder {
     shared: Arc<Shared>,
     /// Whose session it is; `None`: the server's own, which may do everything.
     user: Option<DataUser>,
+    /// What the session sees of the store that the folder is, if it is one.
+    view: Option<Arc<StoreView>>,
 }
 
 /// Tables of a schema that statements have made, by name.
@@ -62,6 +65,8 @@ struct Shared {
     listed: Mutex<Listed>,
     opened: Mutex<BTreeMap<(String, String), Opened>>,
     external: Mutex<BTreeMap<String, ExternalTables>>,
+    /// Of the store that the folder is.
+    tables: Arc<TableCache>,
 }
 
 struct Listed {
@@ -112,10 +117,12 @@ impl Folder {
             }),
             opened: Mutex::default(),
             external: Mutex::default(),
+            tables: Arc::default(),
         };
         Ok(Folder {
             shared: Arc::new(shared),
             user: None,
+            view: None,
         })
     }
 
@@ -124,7 +131,20 @@ impl Folder {
         Folder {
             shared: Arc::clone(&self.shared),
             user,
+            view: None,
         }
+    }
+
+    /// The same catalog in a session that sees the store so ([`Folder::view`]).
+    pub(crate) fn with_view(self, view: Option<Arc<StoreView>>) -> Folder {
+        Folder { view, ..self }
+    }
+
+    /// For a session that writes to the store that this folder is; `None`: it is none, or cannot be opened.
+    pub(crate) fn view(&self) -> Option<Arc<StoreView>> {
+        let root = Store::is_in(&self.shared.root).then_some(&self.shared.root)?;
+        let store = (self.shared.open_store)(root).ok()?;
+        Some(Arc::new(StoreView::new(store, Arc::clone(&self.shared.tables))))
     }
 
     /// Whether the session may drop or replace a table, if it is an external one.
@@ -242,10 +262,23 @@ impl Folder {
 
 impl CatalogProvider for Folder {
     fn schema_names(&self) -> Vec<String> {
-        self.layout().keys().cloned().collect()
+        let mut names: BTreeSet<String> = self.layout().keys().cloned().collect();
+        names.extend(self.view.iter().flat_map(|view| view.schemas()));
+        names.into_iter().collect()
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        if let Some(view) = &self.view
+            && view.schemas().iter().any(|schema| schema == name)
+        {
+            return Some(Arc::new(OwnStore {
+                view: Arc::clone(view),
+                others: FolderSchema {
+                    folder: self.clone(),
+                    name: name.to_owned(),
+                },
+            }));
+        }
         let store = self.found(|layout| layout.get(name).map(|found| found.store.clone()))?;
         let schema = FolderSchema {
             folder: self.clone(),
@@ -269,7 +302,7 @@ impl CatalogProvider for Folder {
 
 /// The tables of a sub-folder, or of the files at the top.
 #[derive(Debug)]
-struct FolderSchema {
+pub(super) struct FolderSchema {
     folder: Folder,
     name: String,
 }
@@ -280,6 +313,10 @@ pub(crate) fn is_path(name: &str) -> bool {
 }
 
 impl FolderSchema {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     fn entry(&self, name: &str) -> Option<layout::Entry> {
         self.folder
             .found(|layout| layout.get(&self.name)?.tables.get(name).cloned())
@@ -385,59 +422,6 @@ impl SchemaProvider for FolderSchema {
 
     fn table_exist(&self, name: &str) -> bool {
         self.external(name).is_some() || self.entry(name).is_some()
-    }
-}
-
-/// The tables of a store, of which statements see what is on disk, and external ones beside them.
-#[derive(Debug)]
-struct OpenedStore {
-    store: std::result::Result<Store, DataError>,
-    others: FolderSchema,
-}
-
-#[async_trait::async_trait]
-impl SchemaProvider for OpenedStore {
-    fn table_names(&self) -> Vec<String> {
-        let of_store = self.store.iter().flat_map(Store::tables);
-        let mut names: BTreeSet<String> = of_store.map(|table| table.name().to_owned()).collect();
-        names.extend(self.others.table_names());
-        names.into_iter().collect()
-    }
-
-    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        if is_path(name) || self.others.table_exist(name) {
-            return self.others.table(name).await;
-        }
-        let store = self.store.as_ref().map_err(DataError::clone)?;
-        match store.table(name) {
-            Ok(table) => Ok(Some(Arc::new(StoreTable::new(store, &table).durable()))),
-            Err(StoreError::NoTable { .. }) => Ok(None),
-            Err(error) => Err(DataFusionError::External(Box::new(error))),
-        }
-    }
-
-    fn register_table(
-        &self,
-        name: String,
-        table: Arc<dyn TableProvider>,
-    ) -> Result<Option<Arc<dyn TableProvider>>> {
-        if self.store.as_ref().is_ok_and(|store| store.table(&name).is_ok()) {
-            let error = format!("relation \"{name}\" already exists");
-            return Err(DataError::new("42P07", error).into());
-        }
-        self.others.register_table(name, table)
-    }
-
-    fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        if self.store.as_ref().is_ok_and(|store| store.table(name).is_ok()) {
-            let error = format!("cannot drop the table \"{name}\" of a store");
-            return Err(DataError::denied(error).into());
-        }
-        self.others.deregister_table(name)
-    }
-
-    fn table_exist(&self, name: &str) -> bool {
-        self.others.table_exist(name) || self.store.as_ref().is_ok_and(|store| store.table(name).is_ok())
     }
 }
 

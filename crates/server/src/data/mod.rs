@@ -9,7 +9,8 @@
 //!    └► layout ─► table ─► folder  (a catalog; sessions share it)
 //! ```
 //!
-//! What it is not: rights on tables, which belong to users; nor a way to write rows.
+//! A catalog whose folder is a store is seen by each session through a [`StoreView`] of its own. What it is not: rights on tables, which belong
+//! to users; nor a way to write rows (`write`).
 
 mod buckets;
 mod config;
@@ -19,9 +20,11 @@ mod format;
 mod gate;
 mod guarded;
 mod layout;
+mod opened;
 mod places;
 mod table;
 mod user;
+mod view;
 
 pub use buckets::Bucket;
 pub use config::DataConfig;
@@ -30,6 +33,8 @@ pub use gate::FileRights;
 pub use user::DataUser;
 
 pub(crate) use folder::is_path;
+pub(crate) use opened::WITH_ROW_NUMBERS;
+pub(crate) use view::{DICTIONARY, StoreView};
 
 use corun_store::{Options, Store};
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProviderList};
@@ -50,6 +55,9 @@ use url::Url;
 
 /// How long a store that could not be opened is not tried again.
 const STORE_REST: Duration = Duration::from_secs(5);
+/// Sessions that write at a time, and statements that read: each client may be one.
+const STORE_SESSIONS_MAX: u32 = 8192;
+const STORE_SNAPSHOTS_MAX: usize = 8192;
 
 /// The data of a server. Clones are the same.
 #[derive(Clone)]
@@ -58,6 +66,7 @@ pub struct Data {
     catalogs: Vec<(String, Folder)>,
     /// What reaches files and buckets, by address.
     objects: Vec<(Url, Arc<dyn ObjectStore>)>,
+    stores: Arc<Stores>,
 }
 
 impl std::fmt::Debug for Data {
@@ -96,7 +105,14 @@ impl Data {
         }
         let reader = SessionContext::new();
         register(&objects, &reader.runtime_env());
-        let open_store = stores(config.store_memory_max);
+        let stores = Arc::new(Stores {
+            memory_max: config.store_memory_max,
+            opened: Mutex::default(),
+        });
+        let open_store: OpenStore = {
+            let stores = Arc::clone(&stores);
+            Arc::new(move |folder| stores.open(folder))
+        };
         let mut catalogs = Vec::new();
         for (name, _) in &config.catalogs {
             let root = roots[name].clone();
@@ -112,6 +128,7 @@ impl Data {
             places,
             catalogs,
             objects,
+            stores,
         })
     }
 
@@ -121,7 +138,7 @@ impl Data {
     /// # Errors
     /// None that is known.
     pub fn install(&self, context: &SessionContext) -> Result<(), DataFusionError> {
-        self.install_as(context, None)
+        self.install_as(context, None, None)
     }
 
     /// The same for a session of a user, which may drop its own external tables only.
@@ -129,14 +146,41 @@ impl Data {
     /// # Errors
     /// None that is known.
     pub fn install_for(&self, user: DataUser, context: &SessionContext) -> Result<(), DataFusionError> {
-        self.install_as(context, Some(user))
+        self.install_as(context, Some(user), None)
     }
 
-    fn install_as(&self, context: &SessionContext, user: Option<DataUser>) -> Result<(), DataFusionError> {
+    /// The same for a session that writes to the store that the catalog `database` is ([`Data::view`]).
+    ///
+    /// # Errors
+    /// None that is known.
+    pub(crate) fn install_writing(
+        &self,
+        user: DataUser,
+        database: &str,
+        view: Option<Arc<StoreView>>,
+        context: &SessionContext,
+    ) -> Result<(), DataFusionError> {
+        self.install_as(context, Some(user), view.map(|view| (database, view)))
+    }
+
+    /// What a session sees of the store that a catalog is; `None`: it is none.
+    pub(crate) fn view(&self, database: &str) -> Option<Arc<StoreView>> {
+        let folder = self.catalogs.iter().find(|(name, _)| name == database);
+        folder.and_then(|(_, folder)| folder.view())
+    }
+
+    fn install_as(
+        &self,
+        context: &SessionContext,
+        user: Option<DataUser>,
+        view: Option<(&str, Arc<StoreView>)>,
+    ) -> Result<(), DataFusionError> {
         register(&self.objects, &context.runtime_env());
         let catalogs = MemoryCatalogProviderList::new();
         for (name, folder) in &self.catalogs {
-            let folder: Arc<dyn CatalogProvider> = Arc::new(folder.of_user(user.clone()));
+            let view = view.as_ref().filter(|(database, _)| database == name);
+            let view = view.map(|(_, view)| Arc::clone(view));
+            let folder: Arc<dyn CatalogProvider> = Arc::new(folder.of_user(user.clone()).with_view(view));
             datafusion::catalog::CatalogProviderList::register_catalog(&catalogs, name.clone(), folder);
         }
         let mut config = context.copied_config();
@@ -169,6 +213,24 @@ impl Data {
         folder.map_or(Ok(()), |(_, folder)| {
             folder.of_user(Some(user)).check_owner(schema, table)
         })
+    }
+
+    /// Brings everything that was committed in stores to the disk: before the process ends.
+    ///
+    /// # Errors
+    /// The first store that cannot.
+    pub fn flush(&self) -> Result<(), DataError> {
+        let opened: Vec<Store> = {
+            let opened = self.stores.opened.lock();
+            opened.values().filter_map(|(_, store)| store.clone().ok()).collect()
+        };
+        for store in opened {
+            store.flush().map_err(|error| {
+                DataError::unreadable(format!("cannot write the log of the store in {}", store.place()))
+                    .detail(error.to_string())
+            })?;
+        }
+        Ok(())
     }
 
     /// Names of the catalogs; the first is the one that sessions are connected to.
@@ -205,19 +267,29 @@ fn check_options(root: &Path, places: &Places) -> Result<(), DataError> {
     Ok(())
 }
 
+/// When a store was opened, and what came of it.
+type Tried = (Instant, Result<Store, DataError>);
+
 /// Opens each store once, and tries one that could not be opened again after a while.
-fn stores(memory_max: Option<u64>) -> OpenStore {
-    type Tried = (Instant, Result<Store, DataError>);
-    let opened: Mutex<BTreeMap<PathBuf, Tried>> = Mutex::default();
-    Arc::new(move |folder| {
-        let mut opened = opened.lock();
+struct Stores {
+    memory_max: Option<u64>,
+    opened: Mutex<BTreeMap<PathBuf, Tried>>,
+}
+
+impl Stores {
+    fn open(&self, folder: &Path) -> Result<Store, DataError> {
+        let mut opened = self.opened.lock();
         if let Some((at, store)) = opened.get(folder)
             && (store.is_ok() || at.elapsed() < STORE_REST)
         {
             return store.clone();
         }
-        let mut options = Options::default();
-        if let Some(bytes) = memory_max {
+        let mut options = Options {
+            sessions_max: STORE_SESSIONS_MAX,
+            snapshots_max: STORE_SNAPSHOTS_MAX,
+            ..Options::default()
+        };
+        if let Some(bytes) = self.memory_max {
             options.memory_max = bytes;
         }
         let store = Store::open(folder, options).map_err(|error| {
@@ -226,5 +298,5 @@ fn stores(memory_max: Option<u64>) -> OpenStore {
         });
         opened.insert(folder.to_owned(), (Instant::now(), store.clone()));
         store
-    })
+    }
 }

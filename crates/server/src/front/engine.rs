@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use corun_wire::TransactionStatus;
-use corun_wire::error::Refusal;
+use corun_wire::error::{Refusal, code};
 use corun_wire::server::{Column, ResultFormats};
 use corun_wire::values::{Format, Type};
 
-use crate::session::{ClientSession, Effect, Engine, Identity, Portal, Prepared, Ran, Sink};
+use crate::session::{
+    ClientSession, CopyDone, CopyWanted, Effect, Engine, Identity, Portal, Prepared, Ran, Sink,
+};
 
 /// Makes sessions. Clones are the same engine.
 pub trait SqlEngine: Clone + Send + Sync + 'static {
@@ -94,12 +96,37 @@ pub trait SqlSession: Send + 'static {
         sink: &mut impl Sink,
     ) -> impl Future<Output = Result<Ran, Refusal>> + Send;
 
-    /// Runs the statements of a simple query and writes everything but errors, effects and ReadyForQuery.
+    /// Runs the statements of a simple query and writes everything but errors, effects and ReadyForQuery. `Some`: rows of the client are awaited
+    /// before it goes on.
     ///
     /// # Errors
     /// That of the statement that fails.
-    fn simple(&mut self, sql: &str, sink: &mut impl Sink)
-    -> impl Future<Output = Result<(), Refusal>> + Send;
+    fn simple(
+        &mut self,
+        sql: &str,
+        sink: &mut impl Sink,
+    ) -> impl Future<Output = Result<Option<CopyWanted>, Refusal>> + Send;
+
+    /// Takes rows that the client sends for a copy.
+    ///
+    /// # Errors
+    /// What speaks against them.
+    fn copy_data(&mut self, bytes: &[u8]) -> impl Future<Output = Result<(), Refusal>> + Send {
+        _ = bytes;
+        std::future::ready(Ok(()))
+    }
+
+    /// All were sent; goes on with what awaited them.
+    ///
+    /// # Errors
+    /// What speaks against them, or against a statement behind.
+    fn copy_done(&mut self, sink: &mut impl Sink) -> impl Future<Output = Result<CopyDone, Refusal>> + Send {
+        _ = sink;
+        std::future::ready(Err(Refusal::new(code::PROTOCOL_VIOLATION, "nothing is copied in")))
+    }
+
+    /// The client gives up.
+    fn copy_failed(&mut self) {}
 
     /// Ends the implicit transaction of a pipeline.
     ///
@@ -179,8 +206,20 @@ impl SqlSession for ClientSession {
         ClientSession::run(self, portal, formats, rows_max, sink).await
     }
 
-    async fn simple(&mut self, sql: &str, sink: &mut impl Sink) -> Result<(), Refusal> {
+    async fn simple(&mut self, sql: &str, sink: &mut impl Sink) -> Result<Option<CopyWanted>, Refusal> {
         ClientSession::simple(self, sql, sink).await
+    }
+
+    async fn copy_data(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        ClientSession::copy_data(self, bytes).await
+    }
+
+    async fn copy_done(&mut self, sink: &mut impl Sink) -> Result<CopyDone, Refusal> {
+        ClientSession::copy_done(self, sink).await
+    }
+
+    fn copy_failed(&mut self) {
+        ClientSession::copy_failed(self);
     }
 
     async fn end_pipeline(&mut self, commit: bool) -> Result<(), Refusal> {

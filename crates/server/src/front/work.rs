@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::engine::{SqlEngine, SqlSession};
 use super::outlet::{Outlet, Pipe};
 use super::shared::{Admission, ClientId, Mail, Mailbox, Shared, shutdown};
-use crate::session::{Effect, Gone, Identity, Ran};
+use crate::session::{CopyDone, CopyWanted, Effect, Gone, Identity, Ran};
 
 /// A portal of the session's, and the formats its client wants.
 type Bound<S> = (<S as SqlSession>::Portal, ResultFormats);
@@ -23,6 +23,8 @@ pub(super) struct Work<S: SqlSession> {
     session: Session<S::Prepared, Bound<S>>,
     sql: S,
     outlet: Outlet,
+    /// The portal whose statement awaits rows of the client.
+    copies: Option<Bound<S>>,
     _admission: Admission,
 }
 
@@ -122,6 +124,7 @@ pub(super) async fn begin<E: SqlEngine>(
         session,
         sql,
         outlet,
+        copies: None,
         _admission: admission,
     });
     serve(work, inbox).await
@@ -201,14 +204,7 @@ impl<S: SqlSession> Work<S> {
             Action::Query { sql } => {
                 let ran = self.sql.simple(sql, &mut self.outlet).await;
                 self.tell();
-                match ran {
-                    Ok(()) => {
-                        self.session.set_transaction(self.sql.transaction());
-                        self.session.query_done(self.outlet.pending());
-                        Ok(())
-                    }
-                    Err(refusal) => self.failed(&refusal),
-                }
+                self.queried(ran)
             }
             Action::Parse(parse) => {
                 let types: Vec<u32> = parse.types().collect();
@@ -246,10 +242,53 @@ impl<S: SqlSession> Work<S> {
                     Err(refusal) => self.failed(&refusal),
                 }
             }
-            // No statement asks for rows of the client, which these would be.
-            Action::CopyData(_) => Ok(()),
-            Action::CopyDone => self.failed(&Refusal::new(code::PROTOCOL_VIOLATION, "nothing is copied in")),
-            Action::CopyFail(refusal) => self.failed(&refusal),
+            Action::CopyData(data) => match self.sql.copy_data(data).await {
+                Ok(()) => Ok(()),
+                Err(refusal) => {
+                    self.copies = None;
+                    self.failed(&refusal)
+                }
+            },
+            Action::CopyDone => self.copy_done().await,
+            Action::CopyFail(refusal) => {
+                self.copies = None;
+                self.sql.copy_failed();
+                self.failed(&refusal)
+            }
+        }
+    }
+
+    /// A simple query has ended, or awaits rows.
+    fn queried(&mut self, ran: Result<Option<CopyWanted>, Refusal>) -> Result<(), Stop> {
+        match ran {
+            Ok(None) => {
+                self.session.set_transaction(self.sql.transaction());
+                self.session.query_done(self.outlet.pending());
+                Ok(())
+            }
+            Ok(Some(CopyWanted { binary, columns })) => {
+                self.session.copy_in(self.outlet.pending(), binary, columns);
+                Ok(())
+            }
+            Err(refusal) => self.failed(&refusal),
+        }
+    }
+
+    async fn copy_done(&mut self) -> Result<(), Stop> {
+        let done = self.sql.copy_done(&mut self.outlet).await;
+        self.tell();
+        match (done, self.copies.take()) {
+            (Ok(CopyDone::Simple(wanted)), _) => self.queried(Ok(wanted)),
+            (Ok(CopyDone::Portal(tag)), Some(portal)) => {
+                self.session.set_transaction(self.sql.transaction());
+                let how = Executed::Complete(&tag);
+                self.session.executed(self.outlet.pending(), portal, how);
+                Ok(())
+            }
+            (Ok(CopyDone::Portal(_)), None) => {
+                self.failed(&Refusal::new(code::PROTOCOL_VIOLATION, "nothing is copied in"))
+            }
+            (Err(refusal), _) => self.failed(&refusal),
         }
     }
 
@@ -262,10 +301,15 @@ impl<S: SqlSession> Work<S> {
         self.tell();
         match ran {
             Ok(ran) => {
+                if let Ran::CopyIn { binary, columns } = ran {
+                    self.copies = Some((portal, formats));
+                    self.session.copy_in(self.outlet.pending(), binary, columns);
+                    return Ok(());
+                }
                 let how = match &ran {
                     Ran::Complete(tag) => Executed::Complete(tag),
                     Ran::Suspended => Executed::Suspended,
-                    Ran::Empty => Executed::Empty,
+                    Ran::Empty | Ran::CopyIn { .. } => Executed::Empty,
                 };
                 self.session.set_transaction(self.sql.transaction());
                 self.session

@@ -32,6 +32,11 @@ impl CancelHandle {
         }
     }
 
+    /// Whether what runs now was cancelled.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.0.state.lock().cancelled
+    }
+
     /// A statement begins. It ends when the guard is dropped.
     pub(super) fn begin(&self) -> Running {
         self.0.state.lock().running += 1;

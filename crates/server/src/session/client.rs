@@ -1,21 +1,25 @@
 //! [`ClientSession`]: one client.
 
-mod run;
+pub(super) mod run;
 
+pub use self::run::CopyWanted;
 use self::run::returns_rows;
 use super::bounded::Constants;
 use super::cancel::CancelHandle;
 use super::commands::{no_cursor, schema_of, unsupported};
 use super::engine::Inner;
 use super::parameters;
-use super::plan::{Planned, read_only};
+use super::plan::Planned;
 use super::portal::{Limits, Portal, State};
 use super::share::{SessionTurns, UserShare};
 use super::shared::Shared;
 use super::statement::{self, Kind, Parsed};
+use super::store_transaction::StoreTransaction;
 use super::values::columns_of;
+use super::writing::Written;
 use crate::catalog::SessionFacts;
 use crate::operate::{Running, SessionName, Work};
+use crate::write::{CopyRows, PreparedChange};
 use corun_datafusion::is_query;
 use corun_wire::TransactionStatus;
 use corun_wire::error::{Refusal, code};
@@ -73,6 +77,23 @@ pub struct Prepared {
     pub columns: Option<Vec<Column>>,
     pub(super) statement: Parsed,
     plan: Mutex<Option<Kept>>,
+    /// Of a statement that writes, and the definitions that it was planned with.
+    change: Option<(u64, Arc<PreparedChange>)>,
+}
+
+impl Prepared {
+    /// What was planned, if definitions are as they were.
+    pub(super) fn change_of(&self, definitions: u64) -> Option<Arc<PreparedChange>> {
+        let (of, change) = self.change.as_ref()?;
+        (*of == definitions && definitions != u64::MAX).then(|| Arc::clone(change))
+    }
+}
+
+/// Rows that the client is sending.
+pub(super) struct Copying {
+    pub(super) rows: CopyRows,
+    /// What follows in the text of a simple query; `None`: it is a portal's.
+    pub(super) rest: Option<std::vec::IntoIter<Parsed>>,
 }
 
 /// A plan that was made when its statement was prepared, for the run that follows.
@@ -87,13 +108,13 @@ struct Kept {
 /// One client. Dropping it ends what it runs.
 pub struct ClientSession {
     pub(super) engine: Arc<Inner>,
-    pub(super) context: SessionContext,
+    pub(crate) context: SessionContext,
     constants: Constants,
     pub(super) shared: Arc<Shared>,
     name: Arc<SessionName>,
     /// What the statement that runs has done so far.
     work: Work,
-    cancel: CancelHandle,
+    pub(super) cancel: CancelHandle,
     pub(super) transaction: TransactionStatus,
     pub(super) savepoints: Vec<String>,
     /// The context's settings when the transaction began.
@@ -109,6 +130,9 @@ pub struct ClientSession {
     told: (u64, BTreeMap<String, String>),
     share: Arc<UserShare>,
     turns: Mutex<SessionTurns>,
+    /// Where the database is a store.
+    pub(super) store: Option<StoreTransaction>,
+    pub(super) copying: Option<Copying>,
 }
 
 impl std::fmt::Debug for ClientSession {
@@ -132,6 +156,7 @@ impl ClientSession {
         constants: Constants,
         shared: Arc<Shared>,
         share: Arc<UserShare>,
+        store: Option<StoreTransaction>,
     ) -> Self {
         let told = {
             let settings = shared.settings.lock();
@@ -164,6 +189,8 @@ impl ClientSession {
             told,
             share,
             turns: Mutex::default(),
+            store,
+            copying: None,
         }
     }
 
@@ -218,7 +245,17 @@ impl ClientSession {
             columns: None,
             statement: statement.clone(),
             plan: Mutex::default(),
+            change: None,
         };
+        if let Some(written) = self.written(&statement.kind)? {
+            if let Written::Change(sql) = written {
+                let change = self.prepared_change(sql, types, &statement.text).await?;
+                prepared.parameters.clone_from(&change.parameters);
+                prepared.columns.clone_from(&change.columns);
+                prepared.change = Some((self.definitions_version(), Arc::new(change)));
+            }
+            return Ok(Arc::new(prepared));
+        }
         match &statement.kind {
             Kind::Planned(sql) => {
                 let Planned { plan, parameters } = self.plan(sql, types, &statement.text).await?;
@@ -251,7 +288,7 @@ impl ClientSession {
                 prepared.columns.clone_from(&cursor.prepared.columns);
             }
             // Here already: drivers bind the parameters that they count in the text.
-            Kind::Write(what) => return Err(read_only(what)),
+            Kind::CopyIn(_) => self.check_writes("COPY FROM")?,
             Kind::Unsupported(what) => return Err(unsupported(what)),
             kind => prepared.columns = schema_of(kind, None).map(|schema| columns_of(&schema)),
         }
@@ -353,14 +390,14 @@ impl ClientSession {
         }
     }
 
-    /// Ends the transaction of a pipeline. Statements only read, each its own moment: there is nothing to commit.
+    /// Ends the transaction of a pipeline, which what it has written is in where no other is open.
     ///
     /// # Errors
-    /// None that is known.
+    /// What speaks against its commit.
     pub async fn end_pipeline(&mut self, commit: bool) -> Result<(), Refusal> {
-        _ = commit;
         if self.transaction == TransactionStatus::Idle {
             self.cursors.retain(|_, (_, hold)| *hold);
+            self.end_implicit(commit).await?;
         }
         Ok(())
     }
@@ -416,12 +453,17 @@ impl ClientSession {
             settings.statement_timeout_max = most;
             settings.statement_timeout().into_iter().chain(most).min()
         };
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        self.begin_on_store(until);
         Limits::new(self.cancel.begin(), timeout)
     }
 
     fn ended<T>(&mut self, ended: Result<T, Refusal>, statement: &Parsed) -> Result<T, Refusal> {
         if ended.is_err() {
             self.fail_transaction();
+            if let Some(store) = &mut self.store {
+                store.statement_failed();
+            }
         }
         self.shared.ended(match self.transaction {
             TransactionStatus::Idle => "idle",

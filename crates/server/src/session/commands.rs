@@ -4,7 +4,8 @@ use super::client::{ClientSession, Effect, Prepared};
 use super::error::more;
 use super::portal::{Portal, State};
 use super::settings::NAME_BYTES_MAX;
-use super::statement::{Kind, Parsed};
+use super::statement::{Kind, Mode, Parsed};
+use super::store_transaction::StoreTransaction;
 use crate::catalog::{SessionFacts as _, shown_in};
 use crate::users::{Change, Right};
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
@@ -123,12 +124,6 @@ impl ClientSession {
                 self.shared.settings.lock().reset_all();
                 Ok("RESET")
             }
-            Kind::Begin
-            | Kind::Commit
-            | Kind::Rollback
-            | Kind::Savepoint(_)
-            | Kind::Release(_)
-            | Kind::RollbackTo(_) => self.change_transaction(&statement.kind),
             Kind::Discard(what) => self.discard(what),
             Kind::Deallocate(None) => {
                 self.statements.clear();
@@ -187,11 +182,11 @@ impl ClientSession {
         };
         match right {
             Right::Roles(_) => Ok(right.clone()),
-            Right::Usage(names) => names
+            Right::Schemas(_, names) => names
                 .iter()
                 .try_for_each(|name| schema(name))
                 .map(|()| right.clone()),
-            Right::Read(tables) => {
+            Right::Tables(rights, tables) => {
                 let tables = tables.iter().map(|text| {
                     let (of, table) = text.split_once('.').unwrap_or(("", text));
                     let path = self.shared.search_path();
@@ -213,7 +208,10 @@ impl ClientSession {
                         )
                     })
                 });
-                Ok(Right::Read(tables.collect::<Result<_, _>>()?))
+                Ok(Right::Tables(
+                    rights.clone(),
+                    tables.collect::<Result<_, _>>()?,
+                ))
             }
         }
     }
@@ -230,11 +228,13 @@ impl ClientSession {
         self.shared.settings.lock().set(name, value, local).map(drop)
     }
 
-    fn change_transaction(&mut self, kind: &Kind) -> Result<&'static str, Refusal> {
+    /// Begins, divides or ends a transaction; `None`: the statement does something else.
+    pub(super) async fn change_transaction(&mut self, kind: &Kind) -> Result<Option<&'static str>, Refusal> {
         let open = self.transaction != TransactionStatus::Idle;
         let warn = |code, what: &str| Effect::Warning(Refusal::new(code, what));
-        match kind {
-            Kind::Begin => {
+        let tag = match kind {
+            Kind::Modes { modes, session } => self.set_modes(modes, *session)?,
+            Kind::Begin(modes) => {
                 if open {
                     self.effects.push(warn(
                         more::ACTIVE_TRANSACTION,
@@ -244,7 +244,8 @@ impl ClientSession {
                     self.begin_transaction();
                     self.transaction = TransactionStatus::Open;
                 }
-                Ok("BEGIN")
+                self.set_local_modes(modes)?;
+                "BEGIN"
             }
             Kind::Commit | Kind::Rollback => {
                 if !open {
@@ -252,8 +253,10 @@ impl ClientSession {
                         .push(warn(more::NO_TRANSACTION, "there is no transaction in progress"));
                 }
                 let commit = *kind_name(kind) == *"COMMIT" && self.transaction != TransactionStatus::Failed;
-                self.end_transaction(commit || !open);
-                Ok(if commit { "COMMIT" } else { "ROLLBACK" })
+                let ended = self.end_on_store(commit).await;
+                self.end_transaction((commit || !open) && ended.is_ok());
+                ended?;
+                if commit { "COMMIT" } else { "ROLLBACK" }
             }
             Kind::Savepoint(name) | Kind::Release(name) | Kind::RollbackTo(name) => {
                 if !open {
@@ -268,21 +271,91 @@ impl ClientSession {
                             format!("a transaction has {NAMED_MAX} savepoints at most"),
                         ));
                     }
+                    if let Some(store) = &mut self.store {
+                        store.savepoint()?;
+                    }
                     self.savepoints.push(name.clone());
-                    return Ok("SAVEPOINT");
+                    return Ok(Some("SAVEPOINT"));
                 }
                 let at = self.savepoints.iter().rposition(|known| known == name);
                 let at =
                     at.ok_or_else(|| Refusal::new("3B001", format!("savepoint \"{name}\" does not exist")))?;
                 if matches!(kind, Kind::Release(_)) {
                     self.savepoints.truncate(at);
-                    return Ok("RELEASE");
+                    if let Some(store) = &mut self.store {
+                        store.release(at);
+                    }
+                    return Ok(Some("RELEASE"));
+                }
+                if let Some(store) = &mut self.store {
+                    store.rollback_to(at)?;
                 }
                 self.savepoints.truncate(at + 1);
                 self.transaction = TransactionStatus::Open;
-                Ok("ROLLBACK")
+                "ROLLBACK"
             }
-            _ => Ok("BEGIN"),
+            _ => return Ok(None),
+        };
+        Ok(Some(tag))
+    }
+
+    /// Modes of the transaction that is open.
+    fn set_local_modes(&mut self, modes: &[Mode]) -> Result<(), Refusal> {
+        for (name, value) in modes {
+            let is_used = self.store.as_ref().is_some_and(StoreTransaction::is_used);
+            if is_used && *name == "transaction_isolation" {
+                let what = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
+                return Err(Refusal::new(more::ACTIVE_TRANSACTION, what));
+            }
+            self.shared.settings.lock().set(name, Some(value), true)?;
+        }
+        self.begin_on_store(None);
+        Ok(())
+    }
+
+    fn set_modes(&mut self, modes: &[Mode], session: bool) -> Result<&'static str, Refusal> {
+        if session {
+            for (name, value) in modes {
+                let name = format!("default_{name}");
+                self.shared.settings.lock().set(&name, Some(value), false)?;
+            }
+        } else if self.transaction == TransactionStatus::Idle {
+            let what = "SET TRANSACTION can only be used in transaction blocks";
+            let warning = Refusal::new(more::NO_TRANSACTION, what);
+            self.effects.push(Effect::Warning(warning));
+        } else {
+            self.set_local_modes(modes)?;
+        }
+        Ok("SET")
+    }
+
+    /// Ends the transaction on the store.
+    async fn end_on_store(&mut self, commit: bool) -> Result<(), Refusal> {
+        let wait = self.setting("synchronous_commit")?.1 != "off";
+        match &mut self.store {
+            Some(store) if commit => store.commit(wait).await,
+            Some(store) => {
+                store.rollback();
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Ends what statements have written outside of a transaction block.
+    pub(super) async fn end_implicit(&mut self, commit: bool) -> Result<(), Refusal> {
+        match self.store.as_ref().is_some_and(StoreTransaction::is_used) {
+            true => self.end_on_store(commit).await,
+            false => Ok(()),
+        }
+    }
+
+    /// The same for a text that failed.
+    pub(super) fn fail_implicit(&mut self) {
+        if self.transaction == TransactionStatus::Idle
+            && let Some(store) = &mut self.store
+        {
+            store.rollback();
         }
     }
 

@@ -5,10 +5,11 @@ use super::client::{ClientSession, Identity};
 use super::settings::Settings;
 use super::share::UserShare;
 use super::shared::Shared;
+use super::store_transaction::StoreTransaction;
 use crate::catalog::{self, ActivityFact, RoleFact, SessionFacts};
 use crate::data::{Data, DataConfig, DataError, DataUser, FileRights};
 use crate::operate::{StatementLog, Statements};
-use crate::users::{Change, UserLimits};
+use crate::users::{Change, UserLimits, WriteRight};
 use corun_datafusion::{
     Coordinator, CoordinatorOptions, EngineError, EngineOptions, Joins, SharedWorkState, set_for_memory_limit,
 };
@@ -39,6 +40,10 @@ pub trait Rights: std::fmt::Debug + Send + Sync {
     fn is_superuser(&self, user: &str) -> bool;
     /// All roles, as `pg_roles` shows them.
     fn roles(&self) -> Vec<RoleFact>;
+    /// Whether a user may change a table of a store in this way; of [`WriteRight::Define`] the table may be to come.
+    fn may_write(&self, user: &str, _right: WriteRight, _schema: &str, _table: &str) -> bool {
+        self.is_superuser(user)
+    }
     /// Whether a user may name what is in a schema.
     fn may_use(&self, _user: &str, _schema: &str) -> bool {
         true
@@ -47,8 +52,8 @@ pub trait Rights: std::fmt::Debug + Send + Sync {
     fn is_member(&self, user: &str, role: &str) -> bool {
         user == role || self.is_superuser(user)
     }
-    /// Roles that were given the right to read a table, or, where it is `None`, to use a schema.
-    fn holders(&self, _schema: &str, _table: Option<&str>) -> Vec<String> {
+    /// Roles that were given rights to a table, or, where it is `None`, to a schema, with PostgreSQL's letters for these.
+    fn holders(&self, _schema: &str, _table: Option<&str>) -> Vec<(String, String)> {
         Vec::new()
     }
     /// What a user may take.
@@ -311,6 +316,14 @@ impl Engine {
         })))
     }
 
+    /// Brings everything that was committed in stores to the disk: before the process ends.
+    ///
+    /// # Errors
+    /// A store that cannot.
+    pub fn flush(&self) -> Result<(), DataError> {
+        self.0.data.flush()
+    }
+
     /// Where the futures of sessions are polled.
     ///
     /// # Panics
@@ -356,7 +369,9 @@ impl Engine {
         let arguments = arguments
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()));
-        let settings = Settings::new(&fixed, most, timeout.chain(arguments).chain(given))?;
+        let view = self.0.data.view(&database);
+        let given = timeout.chain(arguments).chain(given);
+        let settings = Settings::new(&fixed, most, given, view.is_some())?;
         let failed = |error| super::error::refusal(&error, "");
         let share = self.0.share(&who.user)?;
         let mut state = self.0.base.state();
@@ -368,7 +383,11 @@ impl Engine {
         }
         let context = SessionContext::new_with_state(state);
         let user = self.0.data_user(&who.user);
-        self.0.data.install_for(user, &context).map_err(failed)?;
+        let installed = self
+            .0
+            .data
+            .install_writing(user, &database, view.clone(), &context);
+        installed.map_err(failed)?;
         let constants = Constants::default();
         {
             let state = context.state_ref();
@@ -388,6 +407,7 @@ impl Engine {
             constants,
             shared,
             share,
+            view.map(StoreTransaction::new),
         ))
     }
 

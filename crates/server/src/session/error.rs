@@ -1,10 +1,12 @@
 //! What clients are told of DataFusion's errors: a SQLSTATE, PostgreSQL's words where there are some, the place in the text.
 
 use super::statement::byte_of;
+use super::store_error::refusal_of;
 use crate::catalog::{shown, shown_in};
-use crate::data::DataError;
+use crate::data::{DataError, WITH_ROW_NUMBERS};
 use arrow::error::ArrowError;
 use corun_datafusion::{EngineError, nearest};
+use corun_store::StoreError;
 use corun_wire::error::{Refusal, code};
 use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::tokenizer::Location;
@@ -28,10 +30,11 @@ pub(super) mod more {
 use more::*;
 
 /// A refusal for an error of planning or running `text`.
-pub(super) fn refusal(error: &DataFusionError, text: &str) -> Refusal {
+pub(crate) fn refusal(error: &DataFusionError, text: &str) -> Refusal {
     let mut place = None;
     let root = root(error, &mut place);
-    let refusal = of_root(root, text);
+    let mut refusal = of_root(root, text);
+    refusal.message.retain(|c| c != WITH_ROW_NUMBERS);
     match place {
         Some(at) if refusal.position.is_none() && !text.is_empty() => refusal.at(text, byte_of(text, at)),
         _ => refusal,
@@ -58,6 +61,17 @@ pub(super) fn of_engine(error: &EngineError, text: &str) -> Refusal {
         detail: error.detail.clone(),
         hint: error.hint.clone(),
         position: None,
+    }
+}
+
+impl From<Refusal> for DataError {
+    fn from(refusal: Refusal) -> Self {
+        DataError {
+            code: refusal.code,
+            primary: refusal.message,
+            detail: refusal.detail,
+            hint: refusal.hint,
+        }
     }
 }
 
@@ -132,7 +146,10 @@ fn of_root(error: &DataFusionError, text: &str) -> Refusal {
             Some(error) => Refusal::from(error.clone()),
             None => match inner.downcast_ref::<ArrowError>() {
                 Some(error) => of_arrow(error),
-                None => plain(code::INTERNAL_ERROR, &inner.to_string()),
+                None => match inner.downcast_ref::<StoreError>() {
+                    Some(error) => refusal_of(error),
+                    None => plain(code::INTERNAL_ERROR, &inner.to_string()),
+                },
             },
         },
         DataFusionError::Internal(what) => {

@@ -6,6 +6,7 @@ use super::error::{self, more};
 use super::parameters;
 use super::settings::check_bounds;
 use super::values::columns_of;
+use super::writing::plain;
 use crate::catalog::{Scopes, folded};
 use arrow::datatypes::{DataType, Field};
 use corun_datafusion::nearest;
@@ -36,9 +37,9 @@ const TABLES_MAX: usize = 500;
 const KEYWORDS: &str = "pg_get_keywords()";
 
 /// A statement's plan and the types of its parameters.
-pub(super) struct Planned {
-    pub(super) plan: LogicalPlan,
-    pub(super) parameters: Vec<Type>,
+pub(crate) struct Planned {
+    pub(crate) plan: LogicalPlan,
+    pub(crate) parameters: Vec<Type>,
 }
 
 impl ClientSession {
@@ -181,7 +182,7 @@ impl ClientSession {
         let mut elsewhere = None;
         let visited = plan.apply_with_subqueries(|node| {
             if let LogicalPlan::TableScan(scan) = node {
-                let table = scan.table_name.table();
+                let table = plain(scan.table_name.table());
                 if scan.table_name.catalog().is_some_and(|of| of != database) {
                     elsewhere = Some(scan.table_name.to_string());
                     return Ok(TreeNodeRecursion::Stop);
@@ -395,5 +396,7 @@ pub(super) fn read_only(what: &str) -> Refusal {
         more::READ_ONLY,
         format!("cannot execute {what} in a read-only transaction"),
     )
-    .hint("This server reads files and stores; to write query results into a file, use COPY ... TO 'file'.")
+    .hint(
+        "Only a database whose folder is a store can be written to; to write query results into a file, use COPY ... TO 'file'.",
+    )
 }

@@ -18,6 +18,7 @@ use datafusion::common::ScalarValue;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -48,6 +49,13 @@ pub enum Ran {
     Suspended,
     /// The statement's text was empty.
     Empty,
+    /// Rows of the client are awaited: [`super::ClientSession::copy_data`], and then `copy_done`.
+    CopyIn {
+        /// Whether they come in the binary format.
+        binary: bool,
+        /// How many columns they have.
+        columns: u16,
+    },
 }
 
 /// A statement with its parameters, and how far it was run. Dropping it ends what runs.
@@ -85,16 +93,20 @@ pub(super) enum Source {
     ),
     /// What the session made itself.
     Made(Option<RecordBatch>),
+    /// What a statement that writes returns.
+    Batches(VecDeque<RecordBatch>),
 }
 
 /// What the client is told when all rows are sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Tag {
     /// With the number of rows.
     Counted(&'static str),
     /// The number is what the rows say (of `COPY` to a file).
     Copied,
     Plain(&'static str),
+    /// Of a statement that has written.
+    Text(Arc<str>),
 }
 
 /// A result that is being sent.
@@ -143,10 +155,13 @@ impl Rows {
             Source::Made(batch) => batch
                 .as_ref()
                 .map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema),
+            Source::Batches(batches) => batches
+                .front()
+                .map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema),
         }
     }
 
-    async fn next(&mut self, text: &str) -> Result<Option<RecordBatch>, Refusal> {
+    pub(super) async fn next(&mut self, text: &str) -> Result<Option<RecordBatch>, Refusal> {
         match &mut self.source {
             Source::Coordinated(rows, _) => rows
                 .next()
@@ -161,6 +176,7 @@ impl Rows {
                 })
             }
             Source::Made(batch) => Ok(batch.take()),
+            Source::Batches(batches) => Ok(batches.pop_front()),
         }
     }
 
@@ -227,10 +243,11 @@ impl Rows {
     }
 
     pub(super) fn tag(&self, copied: u64) -> String {
-        match self.tag {
+        match &self.tag {
             Tag::Counted(verb) => format!("{verb} {}", self.sent),
             Tag::Copied => format!("COPY {copied}"),
-            Tag::Plain(tag) => tag.to_owned(),
+            Tag::Plain(tag) => (*tag).to_owned(),
+            Tag::Text(tag) => tag.as_ref().to_owned(),
         }
     }
 }

@@ -51,6 +51,8 @@ pub(super) struct Settings {
     pub(super) version: u64,
     /// What `statement_timeout` may be at most; the user's.
     pub(super) statement_timeout_max: Option<Duration>,
+    /// Whether transactions may write.
+    writable: bool,
 }
 
 impl Settings {
@@ -62,6 +64,7 @@ impl Settings {
         fixed: &[(&str, &str)],
         statement_timeout_max: Option<Duration>,
         given: impl Iterator<Item = (&'s str, &'s str)>,
+        writable: bool,
     ) -> Result<Settings, Refusal> {
         let (zone, _) =
             Zone::of("UTC").ok_or_else(|| Refusal::new(code::INTERNAL_ERROR, "there is no UTC"))?;
@@ -75,7 +78,13 @@ impl Settings {
             zone,
             version: 1,
             statement_timeout_max,
+            writable,
         };
+        if writable {
+            for name in ["transaction_read_only", "default_transaction_read_only"] {
+                settings.now.insert(name.to_owned(), "off".to_owned());
+            }
+        }
         for (name, value) in fixed {
             settings.now.insert((*name).to_owned(), (*value).to_owned());
         }
@@ -98,7 +107,7 @@ impl Settings {
             .ok_or_else(|| unknown(name))
     }
 
-    fn value(&self, name: &str) -> &str {
+    pub(super) fn value(&self, name: &str) -> &str {
         self.now.get(name).map_or("", String::as_str)
     }
 
@@ -115,7 +124,7 @@ impl Settings {
         }
         let (key, value) = match (find(name), value) {
             (Some(of), None) => (of.name.to_owned(), self.default_of(of)),
-            (Some(of), Some(value)) => (of.name.to_owned(), checked(of, value)?),
+            (Some(of), Some(value)) => (of.name.to_owned(), checked(of, value, self.writable)?),
             // Names of a client's own have a point in them.
             (None, value) if name.contains('.') => {
                 if name.len() > NAME_BYTES_MAX {
@@ -179,9 +188,16 @@ impl Settings {
         self.renewed();
     }
 
-    /// A transaction begins.
+    /// A transaction begins, as all do where nothing else is said.
     pub(super) fn begin(&mut self) {
         self.ends = Some((self.now.clone(), self.now.clone()));
+        for (name, default) in [
+            ("transaction_isolation", "default_transaction_isolation"),
+            ("transaction_read_only", "default_transaction_read_only"),
+        ] {
+            let value = self.value(default).to_owned();
+            self.now.insert(name.to_owned(), value);
+        }
     }
 
     /// It ends.
@@ -223,6 +239,12 @@ impl Settings {
     /// `None`: for ever.
     pub(super) fn statement_timeout(&self) -> Option<Duration> {
         let milliseconds = milliseconds(self.value("statement_timeout"))?;
+        (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
+    }
+
+    /// How long a statement waits for a lock; `None`: for ever.
+    pub(super) fn lock_timeout(&self) -> Option<Duration> {
+        let milliseconds = milliseconds(self.value("lock_timeout"))?;
         (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
     }
 
@@ -286,12 +308,12 @@ fn invalid(name: &str, value: &str) -> Refusal {
 }
 
 /// A value as it is kept.
-fn checked(of: &Setting, value: &str) -> Result<String, Refusal> {
+fn checked(of: &Setting, value: &str, writable: bool) -> Result<String, Refusal> {
     let wrong = || invalid(of.name, value);
     match of.takes {
         Takes::Text => Ok(value.to_owned()),
         Takes::Bool => match boolean(value).ok_or_else(wrong)? {
-            false if of.name.ends_with("read_only") => Err(Refusal::new(
+            false if of.name.ends_with("read_only") && !writable => Err(Refusal::new(
                 code::NOT_SUPPORTED,
                 format!(
                     "parameter \"{}\" cannot be turned off: this server only reads",
@@ -435,7 +457,7 @@ mod tests {
     use super::*;
 
     fn settings() -> Settings {
-        Settings::new(&[], None, [("application_name", "test")].into_iter()).unwrap()
+        Settings::new(&[], None, [("application_name", "test")].into_iter(), false).unwrap()
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::engine::Inner;
 use super::settings::{SERVER_VERSION, Settings};
 use crate::catalog::{ActivityFact, RoleFact, SessionFacts, SettingFact};
 use crate::operate::shown;
+use crate::users::WriteRight;
 use corun_model::cache::coschedule::QueryId;
 use parking_lot::Mutex;
 use std::sync::Weak;
@@ -194,18 +195,33 @@ impl SessionFacts for Shared {
         if grants && !rights.is_superuser(user) {
             return false;
         }
+        // One of several is enough, as in PostgreSQL.
+        let mut privileges = privilege.split(',').map(str::trim);
         match kind {
             "table" => {
                 let (schema, table) = object.rsplit_once('.').unwrap_or(("public", object));
-                privilege == "SELECT" && rights.may_read(user, schema, table)
+                let may = |right| rights.may_write(user, right, schema, table);
+                privileges.any(|privilege| match privilege {
+                    "SELECT" => rights.may_read(user, schema, table),
+                    "INSERT" => may(WriteRight::Insert),
+                    "UPDATE" => may(WriteRight::Update),
+                    "DELETE" => may(WriteRight::Delete),
+                    "TRUNCATE" => may(WriteRight::Truncate),
+                    "REFERENCES" | "TRIGGER" => may(WriteRight::Define),
+                    _ => false,
+                })
             }
-            "schema" => privilege == "USAGE" && rights.may_use(user, object),
+            "schema" => privileges.any(|privilege| match privilege {
+                "USAGE" => rights.may_use(user, object),
+                "CREATE" => rights.may_write(user, WriteRight::Define, object, ""),
+                _ => false,
+            }),
             "role" => rights.is_member(user, object),
-            _ => privilege != "CREATE",
+            _ => privileges.any(|privilege| privilege != "CREATE"),
         }
     }
 
-    fn holders(&self, schema: &str, table: Option<&str>) -> Vec<String> {
+    fn holders(&self, schema: &str, table: Option<&str>) -> Vec<(String, String)> {
         let engine = self.engine.upgrade();
         engine
             .map(|engine| engine.rights.holders(schema, table))

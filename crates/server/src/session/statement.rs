@@ -13,13 +13,25 @@ use crate::users::Change;
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::{CopyFormat, CopyOptions};
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{CopyOption, Query};
+use datafusion::sql::sqlparser::ast::{CopyLegacyCsvOption, CopyLegacyOption, CopyOption, Ident, ObjectName, Query, Statement as Sql};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 use std::sync::Arc;
 
 /// Statements of one text, at most.
 const STATEMENTS_MAX: usize = 10_000;
+
+/// A setting of a transaction, and its value.
+pub(super) type Mode = (&'static str, &'static str);
+
+/// `COPY ... FROM STDIN`.
+#[derive(Debug)]
+pub(super) struct CopyInto {
+    pub(super) table: ObjectName,
+    /// None: all.
+    pub(super) columns: Vec<Ident>,
+    pub(super) options: CopyOptions,
+}
 
 /// A statement of a text.
 #[derive(Debug, Clone)]
@@ -56,7 +68,13 @@ pub(super) enum Kind {
         tag: &'static str,
     },
     ResetAll,
-    Begin,
+    /// With these modes.
+    Begin(Vec<Mode>),
+    /// `SET TRANSACTION`, or of all transactions to come.
+    Modes {
+        modes: Vec<Mode>,
+        session: bool,
+    },
     Commit,
     Rollback,
     Savepoint(String),
@@ -91,8 +109,12 @@ pub(super) enum Kind {
     Nothing(&'static str),
     /// It changes users and their rights; tables without a schema have a point before them.
     Rights(Box<Change>),
-    /// It would write.
-    Write(String),
+    /// It would write, and is this, if it can be parsed.
+    Write {
+        verb: String,
+        statement: Result<Arc<Sql>, Refusal>,
+    },
+    CopyIn(Arc<CopyInto>),
     Unsupported(String),
 }
 
@@ -139,7 +161,7 @@ impl Places<'_> {
 }
 
 /// The byte of a place in a text.
-pub(super) fn byte_of(text: &str, at: Location) -> usize {
+pub(crate) fn byte_of(text: &str, at: Location) -> usize {
     let start = Location { line: 1, column: 1 };
     Places {
         text,
@@ -263,6 +285,37 @@ fn parsed_by_catalog(text: &str) -> Result<Statement, Refusal> {
     }
 }
 
+/// Options as they were written before PostgreSQL 9.0, as those of now.
+fn modern(legacy: &[CopyLegacyOption]) -> Result<Vec<CopyOption>, Refusal> {
+    let mut options = Vec::new();
+    for option in legacy {
+        match option {
+            CopyLegacyOption::Binary => options.push(CopyOption::Format(Ident::new("binary"))),
+            CopyLegacyOption::Delimiter(c) => options.push(CopyOption::Delimiter(*c)),
+            CopyLegacyOption::Null(text) => options.push(CopyOption::Null(text.clone())),
+            CopyLegacyOption::Csv(of) => {
+                options.push(CopyOption::Format(Ident::new("csv")));
+                for of in of {
+                    options.push(match of {
+                        CopyLegacyCsvOption::Header => CopyOption::Header(true),
+                        CopyLegacyCsvOption::Quote(c) => CopyOption::Quote(*c),
+                        CopyLegacyCsvOption::Escape(c) => CopyOption::Escape(*c),
+                        other => {
+                            let what = format!("the option {other} of COPY is not supported");
+                            return Err(Refusal::new(code::NOT_SUPPORTED, what));
+                        }
+                    });
+                }
+            }
+            other => {
+                let what = format!("the option {other} of COPY is not supported");
+                return Err(Refusal::new(code::NOT_SUPPORTED, what));
+            }
+        }
+    }
+    Ok(options)
+}
+
 fn copy_options(given: &[CopyOption]) -> Result<CopyOptions, Refusal> {
     let wrong = |what: String| Refusal::new(code::INVALID_PARAMETER_VALUE, what);
     let format = given.iter().find_map(|option| match option {
@@ -280,7 +333,8 @@ fn copy_options(given: &[CopyOption]) -> Result<CopyOptions, Refusal> {
         |c: char| u8::try_from(c).map_err(|_| wrong(format!("COPY takes no option of several bytes: '{c}'")));
     for option in given {
         match option {
-            CopyOption::Format(_) | CopyOption::Freeze(false) => {}
+            // Nobody else sees the rows before the transaction commits, whether they are frozen or not.
+            CopyOption::Format(_) | CopyOption::Freeze(_) => {}
             CopyOption::Delimiter(c) => options.delimiter = byte(*c)?,
             CopyOption::Null(text) => options.null.clone_from(text),
             CopyOption::Header(header) => options.header = *header,

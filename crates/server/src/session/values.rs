@@ -25,7 +25,7 @@ pub(super) fn type_of(of: &DataType) -> Type {
 }
 
 /// The columns of a result.
-pub(super) fn columns_of(schema: &Schema) -> Vec<Column> {
+pub(crate) fn columns_of(schema: &Schema) -> Vec<Column> {
     let column = |field: &Arc<Field>| {
         let of = pg_type_of(field);
         Column {
@@ -38,7 +38,7 @@ pub(super) fn columns_of(schema: &Schema) -> Vec<Column> {
 }
 
 /// The values of one column by row; `None` is NULL.
-pub(super) type Cells<'a> = Box<dyn Fn(usize) -> Result<Option<Value<'a>>, Refusal> + 'a>;
+pub(crate) type Cells<'a> = Box<dyn Fn(usize) -> Result<Option<Value<'a>>, Refusal> + 'a>;
 
 /// A batch whose encoded columns (dictionaries, runs) are plain, so that [`cells`] reads them.
 ///
@@ -69,7 +69,7 @@ const DAY_US: i64 = 86_400_000_000;
 ///
 /// # Errors
 /// An Arrow type that has no values here.
-pub(super) fn cells_as<'a>(array: &'a dyn Array, kind: Kind) -> Result<Cells<'a>, Refusal> {
+pub(crate) fn cells_as<'a>(array: &'a dyn Array, kind: Kind) -> Result<Cells<'a>, Refusal> {
     let read = cells(array)?;
     if !matches!(kind, Kind::Uuid | Kind::Json | Kind::Jsonb) {
         return Ok(read);

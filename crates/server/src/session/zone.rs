@@ -6,7 +6,7 @@ use corun_wire::values::TimeZone;
 
 /// A time zone.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Zone(Tz);
+pub(crate) struct Zone(Tz);
 
 impl Zone {
     /// By its name or offset; `None`: there is none of this name. Names are taken in any case, as PostgreSQL does.

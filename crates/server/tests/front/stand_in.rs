@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use corun_server::front::{Described, SqlEngine, SqlSession};
-use corun_server::session::{Effect, Identity, Ran, Sink};
+use corun_server::session::{CopyWanted, Effect, Identity, Ran, Sink};
 use corun_wire::error::{Refusal, code};
 use corun_wire::server::{Column, ResultFormats};
 use corun_wire::values::{FixedOffset, Format, Row, Type, Value};
@@ -318,7 +318,7 @@ impl SqlSession for OneClient {
         ran
     }
 
-    async fn simple(&mut self, sql: &str, sink: &mut impl Sink) -> Result<(), Refusal> {
+    async fn simple(&mut self, sql: &str, sink: &mut impl Sink) -> Result<Option<CopyWanted>, Refusal> {
         let formats = ResultFormats::default();
         let texts: Vec<&str> = sql
             .split(';')
@@ -342,7 +342,7 @@ impl SqlSession for OneClient {
             }
         }
         let _ = sink.chunk(out).await;
-        Ok(())
+        Ok(None)
     }
 
     async fn end_pipeline(&mut self, _: bool) -> Result<(), Refusal> {

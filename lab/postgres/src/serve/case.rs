@@ -29,6 +29,15 @@ impl Workload {
     }
 }
 
+/// Transactions of pgbench.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transactions {
+    /// Its point select.
+    SelectOnly,
+    /// Its transfers, which write.
+    TpcB,
+}
+
 /// A short statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Short {
@@ -54,6 +63,8 @@ pub enum Case {
     },
     /// So many clients that have logged in and do nothing.
     Idle(usize),
+    /// pgbench, by this protocol and so many clients.
+    Pgbench(Transactions, Protocol, usize),
 }
 
 impl Case {
@@ -67,6 +78,13 @@ impl Case {
             Case::Fetch { binary: false } => "fetch_text".to_owned(),
             Case::Fetch { binary: true } => "fetch_binary".to_owned(),
             Case::Idle(clients) => format!("idle_c{clients}"),
+            Case::Pgbench(what, protocol, clients) => {
+                let what = match what {
+                    Transactions::SelectOnly => "select",
+                    Transactions::TpcB => "tpcb",
+                };
+                format!("pgbench_{what}_{}_c{clients}", protocol.as_str())
+            }
         }
     }
 
@@ -80,14 +98,24 @@ impl Case {
             Case::Fetch { binary: false } => ("fetch", "simple", 1, 0),
             Case::Fetch { binary: true } => ("fetch", "extended", 1, 0),
             Case::Idle(clients) => ("idle", "simple", clients, 0),
+            Case::Pgbench(Transactions::SelectOnly, protocol, clients) => {
+                ("pgbench_select", protocol.as_str(), clients, 0)
+            }
+            Case::Pgbench(Transactions::TpcB, protocol, clients) => {
+                ("pgbench_tpcb", protocol.as_str(), clients, 0)
+            }
+        };
+        let durability = match self {
+            Case::Pgbench(..) => "durable",
+            // The others do not write.
+            _ => "none",
         };
         parameters([
             ("workload", Value::from(workload)),
             ("protocol", Value::from(protocol)),
             ("clients", Value::from(clients)),
             ("streams", Value::from(streams)),
-            // Nothing here writes.
-            ("durability", Value::from("none")),
+            ("durability", Value::from(durability)),
         ])
     }
 }
@@ -98,6 +126,7 @@ pub fn cases(quick: bool) -> Vec<Case> {
         true => (&[2], 2, &[2], 50),
         false => (&[1, 4, 8, 16], 8, &[1, 8, 32], 1_000),
     };
+    let writers: &[usize] = if quick { &[2] } else { &[8, 32] };
     let mut all = Vec::new();
     for workload in Workload::ALL {
         all.extend(streams.iter().map(|&streams| Case::Streams(workload, streams)));
@@ -108,6 +137,12 @@ pub fn cases(quick: bool) -> Vec<Case> {
     }
     all.extend([false, true].map(|binary| Case::Fetch { binary }));
     all.push(Case::Idle(idle));
+    for what in [Transactions::SelectOnly, Transactions::TpcB] {
+        for protocol in [Protocol::Simple, Protocol::Extended, Protocol::Prepared] {
+            let of = |&clients| Case::Pgbench(what, protocol, clients);
+            all.extend(writers.iter().map(of));
+        }
+    }
     all
 }
 
@@ -133,6 +168,8 @@ mod tests {
             "constant_prepared_c32",
             "fetch_binary",
             "idle_c1000",
+            "pgbench_select_prepared_c8",
+            "pgbench_tpcb_simple_c32",
         ] {
             assert!(names.iter().any(|known| known == name), "{name}");
         }

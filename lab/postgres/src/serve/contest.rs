@@ -21,6 +21,8 @@ const LONG_TURN: Duration = Duration::from_secs(180);
 pub struct Measured {
     /// Statements a second, of all clients.
     pub queries_per_s: Option<f64>,
+    /// Transactions a second, of all clients.
+    pub tps: Option<f64>,
     /// Half of the statements took at most so long.
     pub p50_us: Option<f64>,
     /// 99 of 100 statements.
@@ -43,6 +45,8 @@ pub type Turn = Option<Measured>;
 /// Statements a second, what most cases are compared by.
 pub const QUERIES_PER_S: MetricSpec<Turn> =
     MetricSpec::higher("queries_per_s", "1/s", |turn| turn.as_ref()?.queries_per_s);
+/// What transactions are compared by.
+pub const TPS: MetricSpec<Turn> = MetricSpec::higher("tps", "1/s", |turn| turn.as_ref()?.tps);
 /// What short statements beside long ones are compared by.
 pub const P99_US: MetricSpec<Turn> = MetricSpec::lower("p99_us", "us", |turn| turn.as_ref()?.p99_us);
 /// What fetches are compared by.
@@ -53,6 +57,7 @@ pub const ROWS_PER_S: MetricSpec<Turn> =
 pub fn metrics(first: MetricSpec<Turn>) -> Vec<MetricSpec<Turn>> {
     let all = [
         QUERIES_PER_S,
+        TPS,
         MetricSpec::lower("p50_us", "us", |turn: &Turn| turn.as_ref()?.p50_us),
         P99_US,
         MetricSpec::higher("long_queries_per_s", "1/s", |turn: &Turn| {

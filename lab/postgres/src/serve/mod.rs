@@ -9,11 +9,12 @@
 //! ```
 //!
 //! Order of calls: [`case::cases`] lists, [`targets::Fixture`] keeps programs and folders, [`tables`] fills PostgreSQL, then the function
-//! `run` of a kind of case: [`streams`], [`beside`], [`constant`], [`fetch`], [`idle`]. Clients are threads of this process or pgbench, on the
+//! `run` of a kind of case: [`streams`], [`beside`], [`constant`], [`fetch`], [`idle`], [`transactions`]. Clients are threads of this process or pgbench, on the
 //! same cores as the servers, the same for all of them.
 
 pub mod beside;
 pub mod case;
+pub mod ceiling;
 pub mod constant;
 pub mod contest;
 pub mod fetch;
@@ -22,6 +23,7 @@ pub mod played;
 pub mod streams;
 pub mod tables;
 pub mod targets;
+pub mod transactions;
 
 use std::time::Duration;
 

@@ -35,6 +35,8 @@ pub enum Target {
     Postgresql,
     /// PostgreSQL behind the pooler.
     Pooler,
+    /// A server that answers all with a constant.
+    Ceiling,
 }
 
 impl Target {
@@ -55,6 +57,7 @@ impl Target {
             Target::Duckdb => "duckdb",
             Target::Postgresql => "postgresql",
             Target::Pooler => "pooler",
+            Target::Ceiling => "ceiling",
         }
     }
 
@@ -117,6 +120,16 @@ impl Fixture {
 
     /// Starts our server on a folder of tables, with corun's parts or, as [`Target::Datafusion`], without.
     pub fn server(&self, target: Target, data: &Path) -> Result<SqlServer, BenchError> {
+        self.start(target, &[format!("{DATABASE}={}", data.display())])
+    }
+
+    /// Starts our server on a store in a folder that is empty, or has one.
+    pub fn server_on_store(&self, folder: &Path) -> Result<SqlServer, BenchError> {
+        let store = format!("{DATABASE}={}", folder.display());
+        self.start(Target::Corun, &["--store".to_owned(), store])
+    }
+
+    fn start(&self, target: Target, what: &[String]) -> Result<SqlServer, BenchError> {
         let program = self.program.as_ref().map_err(|reason| BenchError::Peer {
             peer: PROGRAM,
             reason: reason.clone(),
@@ -130,7 +143,7 @@ impl Fixture {
         let mut command = command(program, None, Signal::Terminate);
         command
             .arg("serve")
-            .arg(format!("{DATABASE}={}", data.display()))
+            .args(what)
             .args(["--listen", &format!("127.0.0.1:{}", address.port)])
             .args(["--max-connections", "2000", "--shutdown-timeout", "1"]);
         if target == Target::Datafusion {

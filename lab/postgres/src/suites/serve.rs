@@ -10,7 +10,7 @@ use crate::fixture::cluster::Cluster;
 use crate::serve::case::{Case, Workload, cases};
 use crate::serve::streams::Prepared;
 use crate::serve::targets::{Fixture, Target};
-use crate::serve::{SUITE, beside, constant, fetch, idle, streams, tables};
+use crate::serve::{SUITE, beside, constant, fetch, idle, streams, tables, transactions};
 use lab_core::error::BenchError;
 use lab_core::row::Row;
 use lab_core::run::{Plan, Runner};
@@ -194,6 +194,16 @@ fn run_plain(
             idle::run(case, clients, fixture, runner)?;
         }
     }
+    if has(|case| matches!(case, Case::Pgbench(..))) {
+        runner.progress().begin("serve: pgbench's tables", 1);
+        let servers = transactions::Servers::start(fixture, quick);
+        runner.progress().end();
+        for &case in selected {
+            if let Case::Pgbench(what, protocol, clients) = case {
+                transactions::run(case, (what, protocol, clients), &servers, quick, runner);
+            }
+        }
+    }
     Ok(())
 }
 
@@ -208,6 +218,6 @@ mod tests {
         let mut ignore = |_| {};
         let mut runner = Runner::new(args.plan(), &mut ignore, &corun_model::progress::Silent);
         assert!(run(&args, &mut runner).is_err_and(|error| error.is_usage()));
-        assert_eq!(ServeArgs::default().cases().expect("names").len(), 26);
+        assert_eq!(ServeArgs::default().cases().expect("names").len(), 38);
     }
 }

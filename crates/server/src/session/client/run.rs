@@ -46,7 +46,7 @@ impl ClientSession {
     ) -> Result<Ran, Refusal> {
         let running = self.running(&portal.prepared.statement.text);
         self.note_parameters(&portal.parameters);
-        let mut sink = Counted { sink, bytes: 0 };
+        let mut sink = Counted::new(sink);
         let ran = self.run_and_flush(portal, formats, rows_max, &mut sink).await;
         self.work.bytes = sink.bytes;
         running.end(&self.work, ran.as_ref().err().map(|refusal| refusal.code));
@@ -147,12 +147,35 @@ impl ClientSession {
                 }
                 _ => {}
             }
-            match limits.limited(self.start(&prepared, &portal.parameters)).await? {
-                Some(rows) => portal.state = State::Rows(Box::new(rows)),
-                None => {
-                    let tag = self.command(statement)?;
-                    portal.state = State::Done(Tag::Plain(tag));
-                    return Ok(Ran::Complete(tag.to_owned()));
+            if let Some(tag) = limits.limited(self.change_transaction(&statement.kind)).await? {
+                portal.state = State::Done(Tag::Plain(tag));
+                return Ok(Ran::Complete(tag.to_owned()));
+            }
+            if let Kind::CopyIn(into) = &statement.kind {
+                return limits.limited(self.begin_copy(into)).await;
+            }
+            if let Some((tag, rows)) = limits
+                .limited(self.run_written(&prepared, &portal.parameters))
+                .await?
+            {
+                match rows {
+                    None => {
+                        portal.state = State::Done(Tag::Plain("ERROR"));
+                        return Ok(Ran::Complete(tag));
+                    }
+                    Some(mut rows) => {
+                        rows.tag = Tag::Text(tag.into());
+                        portal.state = State::Rows(Box::new(rows));
+                    }
+                }
+            } else {
+                match limits.limited(self.start(&prepared, &portal.parameters)).await? {
+                    Some(rows) => portal.state = State::Rows(Box::new(rows)),
+                    None => {
+                        let tag = self.command(statement)?;
+                        portal.state = State::Done(Tag::Plain(tag));
+                        return Ok(Ran::Complete(tag.to_owned()));
+                    }
                 }
             }
         }
@@ -194,12 +217,12 @@ impl ClientSession {
             }
         };
         rows.account(&mut self.work);
-        portal.state = State::Done(rows.tag);
+        portal.state = State::Done(rows.tag.clone());
         Ok(Ran::Complete(tag))
     }
 
     /// Starts what returns rows; `None`: it is a command.
-    async fn start(&self, prepared: &Prepared, parameters: &[ScalarValue]) -> Result<Option<Rows>, Refusal> {
+    async fn start(&mut self, prepared: &Prepared, parameters: &[ScalarValue]) -> Result<Option<Rows>, Refusal> {
         let statement = &prepared.statement;
         let rows = match &statement.kind {
             Kind::Planned(sql) => {
@@ -216,6 +239,7 @@ impl ClientSession {
                     return Err(Refusal::new(code::NOT_SUPPORTED, "EXPLAIN is for queries only"));
                 };
                 let plan = bound(self.plan_again(prepared, sql).await?, parameters)?;
+                self.begin_reading(&plan)?;
                 let text = match analyze {
                     true => self.explain_analyze(plan).await?,
                     false => self.explain(&plan).await?,
@@ -313,8 +337,19 @@ impl ClientSession {
         (kept.made.elapsed() < KEPT_FOR).then_some(kept.plan)
     }
 
-    /// Starts a plan: a query at the coordinator, anything else in the session.
+    /// Starts a plan, at the moment that the transaction reads now.
     async fn source(
+        &mut self,
+        plan: LogicalPlan,
+        parameters: &[ScalarValue],
+        text: &str,
+    ) -> Result<Source, Refusal> {
+        self.begin_reading(&plan)?;
+        self.source_at(plan, parameters, text).await
+    }
+
+    /// Starts a plan: a query at the coordinator, anything else in the session.
+    pub(in crate::session) async fn source_at(
         &self,
         plan: LogicalPlan,
         parameters: &[ScalarValue],
@@ -495,8 +530,13 @@ impl ClientSession {
     /// Runs the text of a simple query and writes everything but errors, effects and ReadyForQuery.
     ///
     /// # Errors
-    /// That of the statement that fails; those before it have run.
-    pub async fn simple(&mut self, sql: &str, sink: &mut impl Sink) -> Result<(), Refusal> {
+    /// That of the statement that fails. Those before it have run, and what they have written is undone, unless a transaction was begun or ended.
+    /// `Some`: rows of the client are awaited, as by [`Ran::CopyIn`].
+    pub async fn simple(
+        &mut self,
+        sql: &str,
+        sink: &mut impl Sink,
+    ) -> Result<Option<CopyWanted>, Refusal> {
         // A cancel between two statements counts, too.
         let _running = self.cancel.begin();
         let mut out = Vec::new();
@@ -510,23 +550,48 @@ impl ClientSession {
         if statements.is_empty() {
             build::bare(&mut out, backend::EMPTY_QUERY);
         }
-        let mut sink = Counted { sink, bytes: 0 };
-        for statement in statements {
+        let mut sink = Counted::new(sink);
+        self.simple_rest(statements.into_iter(), out, &mut sink).await
+    }
+
+    /// The statements of a simple query that are left.
+    pub(in crate::session) async fn simple_rest(
+        &mut self,
+        mut statements: std::vec::IntoIter<Parsed>,
+        mut out: Vec<u8>,
+        sink: &mut Counted<'_, impl Sink>,
+    ) -> Result<Option<CopyWanted>, Refusal> {
+        while let Some(statement) = statements.next() {
             let running = self.running(&statement.text);
-            let ran = self.simple_one(statement, &mut out, &mut sink).await;
+            let is_last = statements.len() == 0;
+            let ran = self.simple_one(statement, is_last, &mut out, sink).await;
             self.work.bytes = std::mem::take(&mut sink.bytes);
             running.end(&self.work, ran.as_ref().err().map(|refusal| refusal.code));
-            ran?;
+            let wanted = match ran {
+                Ok(wanted) => wanted,
+                Err(refusal) => {
+                    self.fail_implicit();
+                    return Err(refusal);
+                }
+            };
+            if wanted.is_some() {
+                if let Some(copying) = &mut self.copying {
+                    copying.rest = Some(statements);
+                }
+                return Ok(wanted);
+            }
         }
-        self.flush(&mut out, &mut sink).await
+        self.flush(&mut out, sink).await?;
+        Ok(None)
     }
 
     async fn simple_one(
         &mut self,
         statement: Parsed,
+        is_last: bool,
         out: &mut Vec<u8>,
         sink: &mut impl Sink,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Option<CopyWanted>, Refusal> {
         let formats = ResultFormats::default();
         let prepared = self.prepare_uncounted(statement, &[]).await?;
         if !prepared.parameters.is_empty() && !matches!(prepared.statement.kind, Kind::Prepare { .. }) {
@@ -539,18 +604,43 @@ impl ClientSession {
             build::row_description_of(out, columns, &formats);
         }
         let mut portal = self.bind_uncounted(&prepared, std::iter::empty())?;
-        match self.run_into(&mut portal, &formats, None, out, sink).await? {
+        let ran = self.run_into(&mut portal, &formats, None, out, sink).await?;
+        // Nobody is told of it before it is there.
+        if is_last && self.transaction == TransactionStatus::Idle && !matches!(ran, Ran::CopyIn { .. }) {
+            self.end_implicit(true).await?;
+        }
+        match ran {
             Ran::Complete(tag) => build::command_complete(out, &tag),
+            Ran::CopyIn { binary, columns } => {
+                self.flush(out, sink).await?;
+                return Ok(Some(CopyWanted { binary, columns }));
+            }
             Ran::Empty | Ran::Suspended => build::bare(out, backend::EMPTY_QUERY),
         }
-        self.flush(out, sink).await
+        self.flush(out, sink).await?;
+        Ok(None)
     }
 }
 
+/// Rows of the client that a simple query awaits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyWanted {
+    /// Whether they come in the binary format.
+    pub binary: bool,
+    /// How many columns they have.
+    pub columns: u16,
+}
+
 /// A sink that counts.
-struct Counted<'a, S> {
+pub(in crate::session) struct Counted<'a, S> {
     sink: &'a mut S,
     bytes: u64,
+}
+
+impl<'a, S> Counted<'a, S> {
+    pub(in crate::session) fn new(sink: &'a mut S) -> Self {
+        Counted { sink, bytes: 0 }
+    }
 }
 
 impl<S: Sink> Sink for Counted<'_, S> {

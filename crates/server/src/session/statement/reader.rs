@@ -3,7 +3,7 @@
 mod roles;
 mod transactions;
 
-use super::{Kind, Parsed, Word, copy_options, parse, parsed_by_catalog, query_text};
+use super::{CopyInto, Kind, Parsed, Word, copy_options, modern, parse, parsed_by_catalog, query_text};
 use crate::catalog::quoted;
 use crate::session::error;
 use corun_wire::error::{Refusal, code};
@@ -158,10 +158,11 @@ impl Reader<'_> {
             "COPY" => self.copy(),
             "UNLISTEN" => Ok(Kind::Nothing("UNLISTEN")),
             "CREATE" if self.is(1, "EXTERNAL") || self.is(1, "UNBOUNDED") => self.planned(),
+            // Of external tables; the session knows whether it is one of its store.
             "DROP" if self.is(1, "TABLE") => self.planned(),
-            "CREATE" | "DROP" | "ALTER" => Ok(Kind::Write(format!("{first} {}", self.keyword(1)))),
-            "TRUNCATE" => Ok(Kind::Write("TRUNCATE TABLE".to_owned())),
-            word if WRITES.contains(&word) => Ok(Kind::Write(first)),
+            "CREATE" | "DROP" | "ALTER" => Ok(self.write(format!("{first} {}", self.keyword(1)))),
+            "TRUNCATE" => Ok(self.write("TRUNCATE TABLE".to_owned())),
+            word if WRITES.contains(&word) => Ok(self.write(first)),
             word if UNSUPPORTED.contains(&word) => Ok(Kind::Unsupported(first)),
             _ => self.planned(),
         }
@@ -453,22 +454,59 @@ impl Reader<'_> {
         let of = self.rest(at)?;
         match &of.kind {
             Kind::Planned(_) | Kind::Execute { .. } => Ok(Kind::Explain { analyze, of }),
-            Kind::Write(verb) => Ok(Kind::Write(verb.clone())),
+            Kind::Write { .. } => Ok(Kind::Explain { analyze, of }),
             _ => Err(self.wrong(at)),
         }
+    }
+
+    /// What would write. Whether it may is not known here; nor, where it may not, whether it can be parsed.
+    fn write(&self, verb: String) -> Kind {
+        let parsed = Parser::parse_sql(&PostgreSqlDialect {}, self.text)
+            .map_err(|error| error::syntax(&error.to_string(), self.text));
+        let statement = parsed.and_then(|mut parsed| parsed.pop().ok_or_else(|| self.wrong(0)));
+        Kind::Write {
+            verb,
+            statement: statement.map(Arc::new),
+        }
+    }
+
+    /// `COPY ... FROM STDIN`.
+    fn copy_in(&self) -> Result<Kind, Refusal> {
+        // The parser looks for rows behind the statement.
+        let text = format!("{};", self.text);
+        let mut parsed = Parser::parse_sql(&PostgreSqlDialect {}, &text)
+            .map_err(|error| error::syntax(&error.to_string(), self.text))?;
+        let Some(Sql::Copy {
+            source: CopySource::Table { table_name, columns },
+            to: false,
+            target: CopyTarget::Stdin,
+            options,
+            legacy_options,
+            ..
+        }) = parsed.pop()
+        else {
+            return Err(self.wrong(0));
+        };
+        let mut all = modern(&legacy_options)?;
+        all.extend(options);
+        Ok(Kind::CopyIn(Arc::new(CopyInto {
+            table: table_name,
+            columns,
+            options: copy_options(&all)?,
+        })))
     }
 
     /// `COPY ... TO STDOUT`; what reads or writes files is DataFusion's.
     fn copy(&self) -> Result<Kind, Refusal> {
         if self.has("STDIN") {
-            return Ok(Kind::Write("COPY FROM".to_owned()));
+            return self.copy_in();
         }
         let to = (0..self.words.len()).rev().find(|at| self.is(*at, "TO"));
         let stdout = to.is_some_and(|at| self.is(at + 1, "STDOUT"));
         if !stdout {
             return match self.has("TO") {
                 true => self.planned(),
-                false => Ok(Kind::Write("COPY FROM".to_owned())),
+                false => Ok(self.write("COPY FROM".to_owned())),
             };
         }
         let mut parsed = Parser::parse_sql(&PostgreSqlDialect {}, self.text)
@@ -484,13 +522,9 @@ impl Reader<'_> {
         else {
             return Err(self.wrong(0));
         };
-        if !legacy_options.is_empty() {
-            let what = "options of COPY are written in parentheses here";
-            return Err(
-                Refusal::new(code::NOT_SUPPORTED, what).hint("For example: WITH (FORMAT csv, HEADER).")
-            );
-        }
-        let options = copy_options(&options)?;
+        let mut all = modern(&legacy_options)?;
+        all.extend(options);
+        let options = copy_options(&all)?;
         let query = match source {
             CopySource::Query(query) => query_text(&query),
             CopySource::Table { table_name, columns } => {

@@ -2,7 +2,7 @@
 
 use super::{Kind, Reader};
 use crate::session::zone::Zone;
-use crate::users::{Change, Password, Right, RoleOptions};
+use crate::users::{Change, Password, Right, RoleOptions, SchemaRight, TableRight};
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::{Format, Kind as ValueKind, Type, Value};
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -203,35 +203,48 @@ impl Reader<'_> {
                 privilege => privileges.push(privilege.to_owned()),
             }
         }
-        let only = |known: &str| -> Result<(), Refusal> {
-            let other = privileges
+        if privileges.is_empty() {
+            return Err(self.wrong(on));
+        }
+        let unknown = |privilege: &str| {
+            unsupported(&format!("the privilege {privilege}"))
+                .hint("Tables have SELECT, INSERT, UPDATE, DELETE and TRUNCATE, schemas USAGE and CREATE.")
+        };
+        let of_schemas = || {
+            let all = privileges.iter().map(|privilege| match privilege.as_str() {
+                "USAGE" => Ok(vec![SchemaRight::Usage]),
+                "CREATE" => Ok(vec![SchemaRight::Create]),
+                "ALL" => Ok(vec![SchemaRight::Usage, SchemaRight::Create]),
+                other => Err(unknown(other)),
+            });
+            Ok::<_, Refusal>(all.collect::<Result<Vec<_>, _>>()?.concat())
+        };
+        let of_tables = || {
+            let all = privileges
                 .iter()
-                .find(|privilege| *privilege != known && *privilege != "ALL");
-            match other {
-                _ if privileges.is_empty() => Err(self.wrong(on)),
-                None => Ok(()),
-                Some(other) => Err(unsupported(&format!("the privilege {other}"))
-                    .hint("Tables are read only: SELECT on tables, USAGE on schemas.")),
-            }
+                .map(|privilege| match (privilege.as_str(), TableRight::of(privilege)) {
+                    ("ALL", _) => Ok(TableRight::ALL.iter().map(|(right, ..)| *right).collect()),
+                    (_, Some(right)) => Ok(vec![right]),
+                    (other, None) => Err(unknown(other)),
+                });
+            Ok::<_, Refusal>(all.collect::<Result<Vec<_>, _>>()?.concat())
         };
         match self.keyword(on + 1).as_str() {
             "SCHEMA" => {
-                only("USAGE")?;
+                let rights = of_schemas()?;
                 let (schemas, at) = self.listed(on + 2, |at| self.name(at))?;
-                Ok((Right::Usage(schemas), at))
+                Ok((Right::Schemas(rights, schemas), at))
             }
             "ALL" if self.is(on + 2, "TABLES") && self.is(on + 3, "IN") && self.is(on + 4, "SCHEMA") => {
-                only("SELECT")?;
+                let rights = of_tables()?;
                 let (schemas, at) = self.listed(on + 5, |at| self.name(at))?;
-                Ok((
-                    Right::Read(schemas.iter().map(|schema| format!("{schema}.*")).collect()),
-                    at,
-                ))
+                let tables = schemas.iter().map(|schema| format!("{schema}.*"));
+                Ok((Right::Tables(rights, tables.collect()), at))
             }
             other @ ("DATABASE" | "FUNCTION" | "SEQUENCE" | "LANGUAGE" | "TYPE" | "TABLESPACE" | "ALL"
             | "PARAMETER") => Err(unsupported(&format!("a right to {other}"))),
             table => {
-                only("SELECT")?;
+                let rights = of_tables()?;
                 let mut at = on + 1 + usize::from(table == "TABLE");
                 let mut tables = Vec::new();
                 loop {
@@ -246,7 +259,7 @@ impl Reader<'_> {
                     });
                     match self.is_token(at, &Token::Comma) {
                         true => at += 1,
-                        false => return Ok((Right::Read(tables), at)),
+                        false => return Ok((Right::Tables(rights, tables), at)),
                     }
                 }
             }

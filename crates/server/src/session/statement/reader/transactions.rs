@@ -1,19 +1,32 @@
 //! Statements that begin, divide and end transactions, read to their end.
 
 use super::{Kind, Reader};
+use crate::session::statement::Mode;
 use corun_wire::error::Refusal;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-/// Modes of a transaction. All are taken: statements only read, each its own moment, and what writes is refused itself.
-const MODES: &[&[&str]] = &[
-    &["ISOLATION", "LEVEL", "READ", "UNCOMMITTED"],
-    &["ISOLATION", "LEVEL", "READ", "COMMITTED"],
-    &["ISOLATION", "LEVEL", "REPEATABLE", "READ"],
-    &["ISOLATION", "LEVEL", "SERIALIZABLE"],
-    &["READ", "ONLY"],
-    &["READ", "WRITE"],
-    &["NOT", "DEFERRABLE"],
-    &["DEFERRABLE"],
+/// Modes of a transaction, and the settings that they are; none: it is taken and has no meaning.
+const MODES: &[(&[&str], Option<Mode>)] = &[
+    (
+        &["ISOLATION", "LEVEL", "READ", "UNCOMMITTED"],
+        Some(("transaction_isolation", "read uncommitted")),
+    ),
+    (
+        &["ISOLATION", "LEVEL", "READ", "COMMITTED"],
+        Some(("transaction_isolation", "read committed")),
+    ),
+    (
+        &["ISOLATION", "LEVEL", "REPEATABLE", "READ"],
+        Some(("transaction_isolation", "repeatable read")),
+    ),
+    (
+        &["ISOLATION", "LEVEL", "SERIALIZABLE"],
+        Some(("transaction_isolation", "serializable")),
+    ),
+    (&["READ", "ONLY"], Some(("transaction_read_only", "on"))),
+    (&["READ", "WRITE"], Some(("transaction_read_only", "off"))),
+    (&["NOT", "DEFERRABLE"], None),
+    (&["DEFERRABLE"], None),
 ];
 
 impl Reader<'_> {
@@ -28,7 +41,7 @@ impl Reader<'_> {
         }
         let at = 1 + usize::from(self.is(1, "WORK") || self.is(1, "TRANSACTION"));
         match verb.as_str() {
-            "BEGIN" | "START" => self.modes(at).map(|()| Kind::Begin),
+            "BEGIN" | "START" => self.modes(at).map(Kind::Begin),
             "ROLLBACK" if self.is(at, "TO") => self.savepoint(at + 1).map(Kind::RollbackTo),
             "COMMIT" | "END" => self.chained(&verb, at, Kind::Commit),
             _ => self.chained(&verb, at, Kind::Rollback),
@@ -64,7 +77,8 @@ impl Reader<'_> {
 
     /// `SET TRANSACTION` and `SET SESSION CHARACTERISTICS AS TRANSACTION`, from the second or third word on.
     pub(super) fn set_transaction(&self, at: usize) -> Result<Kind, Refusal> {
-        let at = match self.is(at, "CHARACTERISTICS") {
+        let session = self.is(at, "CHARACTERISTICS");
+        let at = match session {
             true if !self.is(at + 1, "AS") => return Err(self.wrong(at + 1)),
             true => at + 2,
             false => at,
@@ -77,30 +91,33 @@ impl Reader<'_> {
         }
         // One at least.
         self.mode(at + 1)?;
-        self.modes(at + 1)?;
-        Ok(Kind::Nothing("SET"))
+        let modes = self.modes(at + 1)?;
+        Ok(Kind::Modes { modes, session })
     }
 
     /// Modes up to the end of the statement, with or without commas between them.
-    fn modes(&self, begin: usize) -> Result<(), Refusal> {
+    fn modes(&self, begin: usize) -> Result<Vec<Mode>, Refusal> {
         let mut at = begin;
+        let mut modes = Vec::new();
         while at < self.words.len() {
             at += usize::from(at > begin && self.is_token(at, &Token::Comma));
-            at = self.mode(at)?;
+            let (behind, mode) = self.mode(at)?;
+            at = behind;
+            modes.extend(mode);
         }
-        Ok(())
+        Ok(modes)
     }
 
-    /// A mode; returns the place behind it.
-    fn mode(&self, at: usize) -> Result<usize, Refusal> {
+    /// A mode; returns the place behind it, too.
+    fn mode(&self, at: usize) -> Result<(usize, Option<Mode>), Refusal> {
         let mut fitting = 0;
-        for mode in MODES {
+        for (mode, setting) in MODES {
             let words = mode.iter().enumerate();
             let fits = words
                 .take_while(|(index, word)| self.is(at + *index, word))
                 .count();
             if fits == mode.len() {
-                return Ok(at + fits);
+                return Ok((at + fits, *setting));
             }
             fitting = fitting.max(fits);
         }
