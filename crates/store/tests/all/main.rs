@@ -38,6 +38,7 @@ mod no_primary_key;
 mod own_writes;
 mod refusal_support;
 mod refusals;
+mod repeatable;
 mod rows;
 mod same_thread;
 mod savepoints;
