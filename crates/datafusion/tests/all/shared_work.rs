@@ -208,6 +208,49 @@ async fn a_store_is_read_again_after_a_commit() {
     assert_ne!(answer(&engine, sql).await, before);
 }
 
+/// A transaction's snapshot shows rows that are nobody else's, and has the number of a commit that others read at.
+#[cfg(feature = "store")]
+#[tokio::test]
+async fn what_a_transaction_has_written_is_shared_with_nobody() {
+    use corun_datafusion::store::StoreTable;
+    use corun_store::{Options, Store, TableDef, Type};
+    let store = Store::in_memory(Options::default()).unwrap();
+    let definition = TableDef::new("t").column("k", Type::I64).column("v", Type::I64);
+    let table = store.create_table(definition.primary_key(&["k"])).unwrap();
+    let mut session = store.session_here().unwrap();
+    let insert = |transaction: &corun_store::Transaction<'_>, key: i64| {
+        let mut row = table.new_row();
+        row.set(0, key).unwrap();
+        row.set(1, key % 3).unwrap();
+        transaction.insert(&table, &row).map(drop)
+    };
+    session
+        .run(|transaction| (0..100).try_for_each(|key| insert(transaction, key)))
+        .unwrap();
+    let engine = sharing(2, 8192);
+    let at = |moment: corun_store::Snapshot| {
+        let context = engine.session_context();
+        let _ = context.deregister_table("t").unwrap();
+        let table = StoreTable::new(&store, &table).at(Arc::new(moment));
+        context.register_table("t", Arc::new(table)).unwrap();
+    };
+    let sql = "select v, count(*) from t group by v order by v";
+    let transaction = session.begin().unwrap();
+    insert(&transaction, 100).unwrap();
+    let own = transaction.snapshot().unwrap();
+    let others = store.snapshot().unwrap();
+    assert_eq!(own.ts(), others.ts());
+    at(own);
+    assert_eq!(answer(&engine, sql).await, ["0|34", "1|34", "2|33"]);
+    assert_ne!(origin(&engine, sql).await, "kept");
+    at(others);
+    assert_eq!(answer(&engine, sql).await, ["0|34", "1|33", "2|33"]);
+    assert_eq!(origin(&engine, sql).await, "kept");
+    at(transaction.snapshot().unwrap());
+    assert_ne!(origin(&engine, sql).await, "kept");
+    assert_eq!(answer(&engine, sql).await, ["0|34", "1|34", "2|33"]);
+}
+
 /// Who began goes away in the middle; who came later gets all rows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_makers_end_is_not_the_others() {
