@@ -68,6 +68,25 @@ pub trait SqlSession: Send + 'static {
         types: &[u32],
     ) -> impl Future<Output = Result<Described<Self::Prepared>, Refusal>> + Send;
 
+    /// Whether a simple query is so short that the event loop's own thread runs it: it never plans, and leaves that thread before it waits. Asked
+    /// for each text, so it has to be quick.
+    fn is_short_text(&self, sql: &str) -> bool {
+        _ = sql;
+        false
+    }
+
+    /// Whether the statement of a Parse is there already, and short.
+    fn is_short_parse(&self, sql: &str, types: &[u32]) -> bool {
+        _ = (sql, types);
+        false
+    }
+
+    /// Whether a prepared statement is short.
+    fn is_short(&self, statement: &Self::Prepared) -> bool {
+        _ = statement;
+        false
+    }
+
     /// The columns of a cursor, which the protocol takes for a portal.
     fn cursor(&self, name: &str) -> Option<Vec<Column>> {
         _ = name;
@@ -122,7 +141,10 @@ pub trait SqlSession: Send + 'static {
     /// What speaks against them, or against a statement behind.
     fn copy_done(&mut self, sink: &mut impl Sink) -> impl Future<Output = Result<CopyDone, Refusal>> + Send {
         _ = sink;
-        std::future::ready(Err(Refusal::new(code::PROTOCOL_VIOLATION, "nothing is copied in")))
+        std::future::ready(Err(Refusal::new(
+            code::PROTOCOL_VIOLATION,
+            "nothing is copied in",
+        )))
     }
 
     /// The client gives up.

@@ -1,4 +1,5 @@
-//! [`EventLoop`]: one thread's connections, and what happens to them event by event. Nothing in here blocks or runs a statement.
+//! [`EventLoop`]: one thread's connections, and what happens to them event by event. Nothing in here blocks, and of statements it runs only those
+//! that are short ([`SqlSession::is_short`](super::engine::SqlSession::is_short)): without a hop to another thread and back.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use super::client::{Client, INBOX_BYTES, Stage, client_token, listener_token, sl
 use super::engine::SqlEngine;
 use super::outlet::Pipe;
 use super::shared::{ClientId, Mail, Mailbox, Shared, shutdown, too_many};
-use super::work::{self, Back};
+use super::work::{self, Back, Served};
 use crate::operate::SessionName;
 use crate::session::Identity;
 
@@ -381,9 +382,24 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
         client.begun = None;
         // The bytes stay counted until the task is done with them.
         let inbox = std::mem::take(&mut client.inbox);
-        if let Stage::Idle(work) = std::mem::replace(&mut client.stage, Stage::Leaving) {
+        let Stage::Idle(work) = std::mem::replace(&mut client.stage, Stage::Leaving) else {
+            return;
+        };
+        if !work.is_short(&inbox) {
             let task = work::serve(work, inbox);
             client.stage = Stage::Busy(work::spawn(&self.runtime, &self.mailbox, client.id, task));
+            return;
+        }
+        let id = client.id;
+        client.pipe.attend();
+        match work::serve_here(&self.runtime, work, inbox) {
+            Served::Done(back) => self.took_back(reactor, id, back),
+            Served::Waits(task) => {
+                client.stage = Stage::Busy(work::spawn(&self.runtime, &self.mailbox, id, task));
+                // From here on output is announced.
+                self.pump(reactor, id);
+            }
+            Served::Panicked => self.panicked(reactor, slot),
         }
     }
 
@@ -396,9 +412,21 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             return;
         };
         match receiver.try_recv() {
-            Ok(Back::Ready(work, mut rest)) => {
+            Ok(back) => self.took_back(reactor, id, back),
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Closed) => self.panicked(reactor, id.slot),
+        }
+    }
+
+    /// A client's messages are done.
+    fn took_back(&mut self, reactor: &mut R, id: ClientId, back: Back<E::Session>) {
+        let Some(client) = self.clients.get_mut(id.slot) else {
+            return;
+        };
+        client.since = self.now;
+        match back {
+            Back::Ready(work, mut rest) => {
                 client.stage = Stage::Idle(work);
-                client.since = self.now;
                 if !rest.is_empty() {
                     rest.append(&mut client.inbox);
                     client.inbox = rest;
@@ -413,19 +441,18 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
                 // What came meanwhile, if anything did; and the task's bytes count no more.
                 self.hand_over(reactor, id.slot);
             }
-            Ok(Back::Ended) => {
+            Back::Ended => {
                 client.stage = Stage::Leaving;
-                client.since = self.now;
                 self.pump(reactor, id);
             }
-            Err(TryRecvError::Empty) => {}
-            Err(TryRecvError::Closed) => {
-                tracing::error!(pid = client.pid, "a statement panicked; its session ends");
-                let what = "the statement failed by a mistake of the server's";
-                let refusal = Refusal::new(code::INTERNAL_ERROR, what);
-                self.fatal(reactor, id.slot, &refusal);
-            }
         }
+    }
+
+    fn panicked(&mut self, reactor: &mut R, slot: usize) {
+        let pid = self.clients.get(slot).and_then(|client| client.pid);
+        tracing::error!(pid, "a statement panicked; its session ends");
+        let what = "the statement failed by a mistake of the server's";
+        self.fatal(reactor, slot, &Refusal::new(code::INTERNAL_ERROR, what));
     }
 
     /// Sends what a task has written, as far as the socket takes it.

@@ -68,6 +68,11 @@ impl Pipe {
         Some(chunk)
     }
 
+    /// The event loop itself serves the client, and looks for output when that has ended: nobody has to tell it.
+    pub fn attend(&self) {
+        self.state.lock().announced = true;
+    }
+
     /// Puts the event loop's own last words behind everything else.
     pub fn append(&self, chunk: Vec<u8>) {
         let mut state = self.state.lock();

@@ -1,6 +1,9 @@
 //! [`Work`]: a client's session while a task of the runtime has it, and what the task does with the client's messages.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use corun_wire::error::{Refusal, code};
 use corun_wire::server::{Action, Executed, Message, ResultFormats, Session, Target, welcome};
@@ -13,6 +16,10 @@ use super::engine::{SqlEngine, SqlSession};
 use super::outlet::{Outlet, Pipe};
 use super::shared::{Admission, ClientId, Mail, Mailbox, Shared, shutdown};
 use crate::session::{CopyDone, CopyWanted, Effect, Gone, Identity, Ran};
+use crate::short::on_event_loop;
+
+/// Statements of one client that an event loop runs before others have their turn. Unmeasured.
+const SHORT_STATEMENTS_MAX: usize = 16;
 
 /// A portal of the session's, and the formats its client wants.
 type Bound<S> = (<S as SqlSession>::Portal, ResultFormats);
@@ -81,6 +88,36 @@ pub(super) fn spawn<S: SqlSession>(
         drop(ring);
     });
     receiver
+}
+
+/// What serves a client's messages.
+pub(super) type Serving<S> = Pin<Box<dyn Future<Output = Back<S>> + Send>>;
+
+/// What has come of messages that the event loop serves itself.
+pub(super) enum Served<S: SqlSession> {
+    Done(Back<S>),
+    /// It waits for something, and goes on where it may.
+    Waits(Serving<S>),
+    /// Its session is gone.
+    Panicked,
+}
+
+/// As [`serve`], on the calling thread, as far as nothing has to be waited for: of messages that are [short](Work::is_short).
+pub(super) fn serve_here<S: SqlSession>(
+    runtime: &tokio::runtime::Handle,
+    work: Box<Work<S>>,
+    inbox: Vec<u8>,
+) -> Served<S> {
+    let mut serving: Serving<S> = Box::pin(serve(work, inbox));
+    let _runtime = runtime.enter();
+    // Nobody is woken: who waits is polled again at once, by a task.
+    let mut context = Context::from_waker(Waker::noop());
+    let poll = AssertUnwindSafe(|| on_event_loop(|| serving.as_mut().poll(&mut context)));
+    match catch_unwind(poll) {
+        Ok(Poll::Ready(back)) => Served::Done(back),
+        Ok(Poll::Pending) => Served::Waits(serving),
+        Err(_) => Served::Panicked,
+    }
 }
 
 /// Makes a session, welcomes its client, and serves what it has sent already.
@@ -157,6 +194,43 @@ pub(super) async fn serve<S: SqlSession>(mut work: Box<Work<S>>, mut inbox: Vec<
 }
 
 impl<S: SqlSession> Work<S> {
+    /// Whether all whole messages are so short that they need no task, and few.
+    pub(super) fn is_short(&self, mut inbox: &[u8]) -> bool {
+        if self.copies.is_some() || self.session.is_between() {
+            return false;
+        }
+        let (mut statements, mut parsed, mut bound) = (0, Vec::new(), Vec::new());
+        while let Ok(Some((message, bytes))) = Message::read(inbox, &self.shared.config.client) {
+            inbox = &inbox[bytes..];
+            let is_short = match message {
+                Message::Query(sql) => {
+                    statements += 1;
+                    self.sql.is_short_text(sql)
+                }
+                Message::Parse(parse) => {
+                    parsed.push(parse.name);
+                    let types: Vec<u32> = parse.types().collect();
+                    self.sql.is_short_parse(parse.sql, &types)
+                }
+                Message::Bind(bind) => {
+                    bound.push(bind.portal);
+                    let known = || self.session.statement(bind.statement);
+                    parsed.contains(&bind.statement) || known().is_some_and(|of| self.sql.is_short(of))
+                }
+                Message::Execute { portal, .. } => {
+                    statements += 1;
+                    bound.contains(&portal)
+                }
+                Message::Describe(_) | Message::Close(_) | Message::Sync | Message::Flush => true,
+                _ => false,
+            };
+            if !is_short || statements > SHORT_STATEMENTS_MAX {
+                return false;
+            }
+        }
+        statements > 0
+    }
+
     /// Returns how many bytes were whole messages.
     async fn messages(&mut self, inbox: &[u8]) -> Result<usize, Stop> {
         let mut used = 0;

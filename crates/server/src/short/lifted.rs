@@ -7,11 +7,14 @@
 //! Only plain texts are lifted (no comments, no `E''`, `U&''` or dollar quotes, no backslash, one statement), and of their literals only those
 //! behind a comparison or an arithmetic operator, in `BETWEEN`, and in the lists of `IN` and `VALUES`: there the planner never looks at a value.
 //! All others stay in the text (`LIMIT 1`, `ORDER BY 1`, `interval '1 day'`, arguments of functions). The first text of a kind is planned both
-//! ways, and counts only if both plans are equal.
+//! ways, and counts only if both plans are equal. An `INSERT` has literals in its lists only, where a parameter is read as the column's type,
+//! as a literal is.
 //!
 //! What it is not: a parser. It reads a text once, and knows words, quotes and numbers.
 
+use corun_wire::values::{Kind, Type};
 use datafusion::common::ScalarValue;
+use std::borrow::Cow;
 
 /// Longest text that is looked at, and most literals of it.
 const TEXT_BYTES_MAX: usize = 16 << 10;
@@ -24,6 +27,43 @@ const INT8: u32 = 20;
 const FLOAT8: u32 = 701;
 const TEXT: u32 = 25;
 
+/// A literal.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Literal {
+    Int(i64),
+    /// As it is written.
+    Decimal(String),
+    Text(String),
+}
+
+impl Literal {
+    /// What the planner makes of it.
+    pub(crate) fn scalar(&self) -> Option<ScalarValue> {
+        Some(match self {
+            Literal::Int(value) => ScalarValue::Int64(Some(*value)),
+            Literal::Decimal(written) => ScalarValue::Float64(Some(written.parse().ok()?)),
+            Literal::Text(text) => ScalarValue::Utf8(Some(text.clone())),
+        })
+    }
+
+    /// As a parameter in text format.
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        match self {
+            Literal::Int(value) => Cow::Owned(value.to_string()),
+            Literal::Decimal(text) | Literal::Text(text) => Cow::Borrowed(text),
+        }
+    }
+
+    /// Whether a column of a type takes the parameter just where it takes the literal, and as the same value.
+    pub(crate) fn may_be_inserted_as(&self, of: Type) -> bool {
+        let is_number = matches!(
+            of.kind,
+            Kind::Int2 | Kind::Int4 | Kind::Int8 | Kind::Numeric | Kind::Float4 | Kind::Float8
+        );
+        !of.array && (is_number || matches!(self, Literal::Text(_)))
+    }
+}
+
 /// A text whose literals became parameters.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Lifted {
@@ -31,7 +71,8 @@ pub(crate) struct Lifted {
     key: String,
     /// Bytes of the text alone.
     length: usize,
-    pub(crate) values: Vec<ScalarValue>,
+    pub(crate) values: Vec<Literal>,
+    pub(crate) is_insert: bool,
 }
 
 impl Lifted {
@@ -44,12 +85,13 @@ impl Lifted {
         &self.key[..self.length]
     }
 
-    /// The types of the parameters.
+    /// The types of the parameters; 0 where the column decides.
     pub(crate) fn types(&self) -> Vec<u32> {
-        let of = |value: &ScalarValue| match value {
-            ScalarValue::Int64(_) => INT8,
-            ScalarValue::Float64(_) => FLOAT8,
-            _ => TEXT,
+        let of = |value: &Literal| match value {
+            _ if self.is_insert => 0,
+            Literal::Int(_) => INT8,
+            Literal::Decimal(_) => FLOAT8,
+            Literal::Text(_) => TEXT,
         };
         self.values.iter().map(of).collect()
     }
@@ -60,6 +102,8 @@ impl Lifted {
 enum Before {
     /// A literal here is only its value.
     Value,
+    /// The same, in a list.
+    Item,
     /// A `-` behind what a value may follow.
     Minus,
     /// A comma behind a list of `VALUES`.
@@ -84,6 +128,7 @@ pub(crate) fn lift(text: &str) -> Option<Lifted> {
         lists: Vec::new(),
         closed_list: false,
         between: 0,
+        is_insert: false,
     };
     let mut first = true;
     while let Some(byte) = reader.peek() {
@@ -98,6 +143,7 @@ pub(crate) fn lift(text: &str) -> Option<Lifted> {
                 if !known.iter().any(|known| word.eq_ignore_ascii_case(known)) {
                     return None;
                 }
+                reader.is_insert = word.eq_ignore_ascii_case("insert");
                 first = false;
             }
             b'a'..=b'z' | b'A'..=b'Z' | b'_' | 0x80.. => reader.word()?,
@@ -117,7 +163,7 @@ struct Reader<'t> {
     /// Bytes of the text that are in `out`, or were left out.
     copied: usize,
     out: String,
-    values: Vec<ScalarValue>,
+    values: Vec<Literal>,
     before: Before,
     /// The last token, if it was a word.
     word: &'t str,
@@ -127,6 +173,7 @@ struct Reader<'t> {
     closed_list: bool,
     /// `BETWEEN`s whose `AND` has not come.
     between: usize,
+    is_insert: bool,
 }
 
 fn is_word(byte: u8) -> bool {
@@ -192,7 +239,7 @@ impl<'t> Reader<'t> {
         }
         self.at = end;
         let (from, lifts) = match self.before {
-            Before::Value => (begin, true),
+            Before::Value | Before::Item => (begin, true),
             // The sign belongs to it.
             Before::Minus => (self.text[..begin].rfind('-')?, true),
             Before::Literal => return None,
@@ -205,11 +252,8 @@ impl<'t> Reader<'t> {
                 false => digits.to_owned(),
             };
             let value = match decimal {
-                true => written
-                    .parse()
-                    .ok()
-                    .map(|value| ScalarValue::Float64(Some(value))),
-                false => written.parse().ok().map(|value| ScalarValue::Int64(Some(value))),
+                true => Some(Literal::Decimal(written)),
+                false => written.parse().ok().map(Literal::Int),
             };
             // A number that is too long for its type is of another one.
             if let Some(value) = value {
@@ -240,13 +284,13 @@ impl<'t> Reader<'t> {
         match self.before {
             // Two strings are one, on two lines.
             Before::Literal => return None,
-            Before::Value => {
+            Before::Value | Before::Item => {
                 let inside = &self.text[begin + 1..at];
                 let value = match quotes {
                     true => inside.replace("''", "'"),
                     false => inside.to_owned(),
                 };
-                self.lifted(begin, ScalarValue::Utf8(Some(value)))?;
+                self.lifted(begin, Literal::Text(value))?;
             }
             Before::Minus | Before::Lists | Before::Other => {}
         }
@@ -285,18 +329,18 @@ impl<'t> Reader<'t> {
                 }
                 self.lists.push(is_list);
                 if is_list {
-                    self.before = Before::Value;
+                    self.before = Before::Item;
                 }
             }
             b')' => self.closed_list = self.lists.pop()?,
-            b',' if self.lists.last() == Some(&true) => self.before = Before::Value,
+            b',' if self.lists.last() == Some(&true) => self.before = Before::Item,
             b',' if self.closed_list && self.text[..self.at - 1].trim_end().ends_with(')') => {
                 self.before = Before::Lists;
             }
             b',' | b'.' => {}
             b'-' if next == Some(b'-') => return None,
             b'/' if next == Some(b'*') => return None,
-            b'-' if before == Before::Value => self.before = Before::Minus,
+            b'-' if matches!(before, Before::Value | Before::Item) => self.before = Before::Minus,
             // `*` of a select list or of `count(*)` is followed by no literal.
             b'=' | b'<' | b'>' | b'!' | b'+' | b'-' | b'*' | b'/' | b'%' => self.before = Before::Value,
             _ => return None,
@@ -310,7 +354,15 @@ impl<'t> Reader<'t> {
     }
 
     /// Puts a parameter in the place of the text from `from` to here.
-    fn lifted(&mut self, from: usize, value: ScalarValue) -> Option<()> {
+    fn lifted(&mut self, from: usize, value: Literal) -> Option<()> {
+        // In an INSERT, nothing but a whole value of a list.
+        if self.is_insert {
+            let before = self.text[..from].trim_ascii_end();
+            let after = self.text[self.at..].trim_ascii_start();
+            if !before.ends_with(['(', ',']) || !after.starts_with([')', ',']) {
+                return None;
+            }
+        }
         if self.values.len() == LITERALS_MAX {
             return None;
         }
@@ -341,14 +393,15 @@ impl<'t> Reader<'t> {
         let length = self.out.len();
         self.out.push('\0');
         self.out.extend(self.values.iter().map(|value| match value {
-            ScalarValue::Int64(_) => 'i',
-            ScalarValue::Float64(_) => 'f',
-            _ => 't',
+            Literal::Int(_) => 'i',
+            Literal::Decimal(_) => 'f',
+            Literal::Text(_) => 't',
         }));
         Some(Lifted {
             key: self.out,
             length,
             values: self.values,
+            is_insert: self.is_insert,
         })
     }
 }
@@ -357,16 +410,16 @@ impl<'t> Reader<'t> {
 mod tests {
     use super::*;
 
-    fn lifted(text: &str) -> Option<(String, Vec<ScalarValue>)> {
+    fn lifted(text: &str) -> Option<(String, Vec<Literal>)> {
         lift(text).map(|lifted| (lifted.text().to_owned(), lifted.values))
     }
 
-    fn int(value: i64) -> ScalarValue {
-        ScalarValue::Int64(Some(value))
+    fn int(value: i64) -> Literal {
+        Literal::Int(value)
     }
 
-    fn text(value: &str) -> ScalarValue {
-        ScalarValue::Utf8(Some(value.to_owned()))
+    fn text(value: &str) -> Literal {
+        Literal::Text(value.to_owned())
     }
 
     #[test]
@@ -415,7 +468,7 @@ mod tests {
             (
                 "select a from t where d > date '2020-01-01' and x = 1.5",
                 "select a from t where d > date '2020-01-01' and x = $1",
-                vec![ScalarValue::Float64(Some(1.5))],
+                vec![Literal::Decimal("1.5".to_owned())],
             ),
             (
                 "select a from t where k = 99999999999999999999 and a = 1",
@@ -469,6 +522,10 @@ mod tests {
             "select a from t where (k = 5",
             "select a from t where k = 5 | 3",
             "insert into t values (1 2)",
+            "insert into t values (1 + 2)",
+            "insert into t values (a = 2)",
+            "insert into t select a from u where b = 2",
+            "insert into t values (1) on conflict (a) do update set b = 5",
         ] {
             assert_eq!(lifted(sql), None, "{sql}");
         }

@@ -146,6 +146,16 @@ impl<S: Clone, P> Session<S, P> {
         self.bytes
     }
 
+    /// What the engine keeps of a prepared statement.
+    pub fn statement(&self, name: &str) -> Option<&S> {
+        self.statements.get(name).map(|statement| &statement.of_engine)
+    }
+
+    /// Whether messages are passed over until the next Sync, or rows are copied in.
+    pub fn is_between(&self) -> bool {
+        self.skips || self.copies_in
+    }
+
     /// Whether there is such a portal; also so while messages are passed over until the next Sync.
     pub fn has_portal(&self, name: &str) -> bool {
         self.skips || self.portals.contains_key(name)
