@@ -3,6 +3,7 @@
 //! Rows come in small blocks ([`Block`]), and each column reads its field of all rows of a block: the decision what a
 //! column holds is made once a block, and the rows stay in the first caches meanwhile.
 
+use super::shown::shown;
 use super::types::{arrow_schema, arrow_type, with_row_numbers};
 use arrow::array::{
     ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, FixedSizeBinaryBuilder,
@@ -216,12 +217,9 @@ impl Columns {
     /// A schema of other columns.
     pub fn finish(self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
-        let arrays = self
-            .builders
-            .into_iter()
-            .map(|(_, builder)| builder.finish())
-            .collect();
-        RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)
+        let arrays = self.builders.into_iter().zip(schema.fields());
+        let arrays = arrays.map(|((_, builder), field)| shown(builder.finish(), field.data_type()));
+        RecordBatch::try_new_with_options(Arc::clone(schema), arrays.collect::<Result<_, _>>()?, &options)
     }
 }
 

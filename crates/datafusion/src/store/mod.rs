@@ -24,6 +24,7 @@ mod load;
 mod moment;
 mod scan;
 mod schema;
+mod shown;
 mod statistics;
 mod table;
 mod types;
@@ -33,6 +34,7 @@ pub use load::{LoadError, LoadOptions, load, table_definition};
 pub use moment::{Moments, OneMoment, install};
 pub use scan::StoreScanExec;
 pub use schema::StoreSchema;
+pub use shown::shown_as;
 pub use table::StoreTable;
 pub use types::{ROW_NUMBER, arrow_schema, arrow_type, scalar};
 

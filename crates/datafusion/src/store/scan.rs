@@ -10,7 +10,7 @@ use super::external;
 use super::statistics::statistics;
 use arrow::array::RecordBatch;
 use arrow::compute::SortOptions;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use corun_store::{ScanPlace, Snapshot, Table, Type};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Statistics, internal_err};
@@ -135,6 +135,10 @@ fn ordering(ranges: &Ranges, table: &Table, schema: &SchemaRef, columns: &[usize
             return None;
         }
         let place = columns.iter().position(|read| read == column)?;
+        // Its bytes compare otherwise.
+        if matches!(schema.field(place).data_type(), DataType::Interval(_)) {
+            return None;
+        }
         let options = SortOptions {
             descending: false,
             nulls_first: true,

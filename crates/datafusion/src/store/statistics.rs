@@ -30,7 +30,8 @@ pub fn statistics(
     statistics.num_rows = Precision::Inexact(rows);
     let widths = widths(table, moment, &definition, columns);
     statistics.total_byte_size = Precision::Inexact(rows * widths.iter().sum::<usize>());
-    for ((&column, width), of_column) in columns.iter().zip(widths).zip(&mut statistics.column_statistics) {
+    let columns = columns.iter().zip(schema.fields());
+    for (((&column, field), width), of_column) in columns.zip(widths).zip(&mut statistics.column_statistics) {
         of_column.byte_size = Precision::Inexact(rows * width);
         if column == NUMBER {
             of_column.null_count = Precision::Exact(0);
@@ -47,8 +48,10 @@ pub fn statistics(
             if index.is_unique() && index.columns().len() == 1 {
                 of_column.distinct_count = Precision::Inexact(rows);
             }
-            if bounds {
-                find_bounds(of_column, index, moment, definition.columns[column].data_type);
+            let data_type = definition.columns[column].data_type;
+            // Not where it is shown as another type.
+            if bounds && *field.data_type() == arrow_type(data_type) {
+                find_bounds(of_column, index, moment, data_type);
             }
         }
     }

@@ -7,6 +7,7 @@ use super::columns::NUMBER;
 use super::external;
 use super::moment::Moments;
 use super::scan::StoreScanExec;
+use super::shown::may_be_shown;
 use super::types::{arrow_schema, with_row_numbers};
 use arrow::datatypes::{Schema, SchemaRef};
 use corun_store::{Snapshot, Store, Table};
@@ -92,13 +93,19 @@ impl StoreTable {
         }
     }
 
-    /// The same table, whose fields have the metadata of those of `told`, by position. Nothing else of `told` counts.
+    /// The same table, whose fields have the metadata of those of `told`, by position, and their types where these are of the same bytes
+    /// ([`super::shown_as`]). Nothing else of `told` counts.
     #[must_use]
     pub fn with_schema(self, told: SchemaRef) -> Self {
-        let told = |at: usize| told.fields().get(at).map(|field| field.metadata().clone());
         let fields = self.schema.fields().iter().enumerate();
-        let fields = fields.map(|(at, field)| match told(at) {
-            Some(metadata) => Arc::new(field.as_ref().clone().with_metadata(metadata)),
+        let fields = fields.map(|(at, field)| match told.fields().get(at) {
+            Some(told) => {
+                let field = field.as_ref().clone().with_metadata(told.metadata().clone());
+                Arc::new(match may_be_shown(field.data_type(), told.data_type()) {
+                    true => field.with_data_type(told.data_type().clone()),
+                    false => field,
+                })
+            }
             None => Arc::clone(field),
         });
         let metadata = self.schema.metadata().clone();

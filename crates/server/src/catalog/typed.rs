@@ -18,12 +18,38 @@ const NAME: &str = "ARROW:extension:name";
 /// Tells `jsonb` from `json`, for which Arrow has one extension.
 pub(super) const JSONB: &str = "corun:jsonb";
 
+/// A type by its number and its limits (`1043 14`: `varchar(10)`), which Arrow's own type does not tell.
+const DECLARED: &str = "corun:type";
+
+/// The metadata of a field of a PostgreSQL type that is none of Arrow's.
+pub(crate) fn metadata_of(oid: u32, modifier: i32) -> HashMap<String, String> {
+    let mut metadata = HashMap::new();
+    let mut put = |key: &str, value: String| drop(metadata.insert(key.to_owned(), value));
+    match oid {
+        2950 => put(NAME, UUID.to_owned()),
+        114 => put(NAME, JSON.to_owned()),
+        3802 => {
+            put(NAME, JSON.to_owned());
+            put(JSONB, String::new());
+        }
+        _ => put(DECLARED, format!("{oid} {modifier}")),
+    }
+    metadata
+}
+
+/// Number and limits of a field's type, where its metadata says them.
+pub(super) fn declared(field: &Field) -> Option<(i32, i32)> {
+    let (oid, modifier) = field.metadata().get(DECLARED)?.split_once(' ')?;
+    Some((oid.parse().ok()?, modifier.parse().ok()?))
+}
+
 /// The name of a field's extension.
 pub(super) fn extension(field: &Field) -> Option<&str> {
     field.metadata().get(NAME).map(String::as_str)
 }
 
 const JSON: &str = "arrow.json";
+const UUID: &str = "arrow.uuid";
 
 /// Whether a field is of JSON.
 pub(super) fn is_json(field: &Field) -> bool {
@@ -102,11 +128,7 @@ impl ScalarUDFImpl for Typed {
         if self.name == UUID_TEXT {
             return Ok(Arc::new(Field::new(self.name, of, true)));
         }
-        let extension = if self.name == "corun_uuid" {
-            "arrow.uuid"
-        } else {
-            JSON
-        };
+        let extension = if self.name == "corun_uuid" { UUID } else { JSON };
         let mut metadata = HashMap::from([(NAME.to_owned(), extension.to_owned())]);
         if self.name == "corun_jsonb" {
             metadata.insert(JSONB.to_owned(), String::new());

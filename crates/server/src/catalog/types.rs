@@ -1,6 +1,6 @@
 //! PostgreSQL's types of Arrow's.
 
-use super::typed::{JSONB, extension};
+use super::typed::{JSONB, declared, extension};
 use arrow::datatypes::{DataType, Field};
 
 /// A type as `pg_attribute` names it.
@@ -16,13 +16,17 @@ pub struct PgType {
 const TYPES: &[(i32, i32, i16, &str)] = &[
     (16, 1000, 1, "boolean"),
     (17, 1001, -1, "bytea"),
+    (19, 1003, 64, "name"),
     (20, 1016, 8, "bigint"),
     (21, 1005, 2, "smallint"),
     (23, 1007, 4, "integer"),
     (25, 1009, -1, "text"),
+    (26, 1028, 4, "oid"),
     (114, 199, -1, "json"),
     (700, 1021, 4, "real"),
     (701, 1022, 8, "double precision"),
+    (1042, 1014, -1, "character"),
+    (1043, 1015, -1, "character varying"),
     (1082, 1182, 4, "date"),
     (1083, 1183, 8, "time without time zone"),
     (1114, 1115, 8, "timestamp without time zone"),
@@ -80,9 +84,26 @@ pub fn pg_type(of: &DataType) -> PgType {
     }
 }
 
-/// The same of a field, which may say that its values are UUIDs or JSON.
+/// Whether values of a PostgreSQL type come as this type of Arrow's. What casts a column keeps the field's metadata in places, which is then that
+/// of another type.
+fn comes_as(oid: i32, of: &DataType) -> bool {
+    match of {
+        DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => {
+            matches!(oid, 19 | 1042 | 1043) || TYPES.iter().any(|known| known.1 == oid)
+        }
+        DataType::Int64 => oid == 26,
+        other => pg_type(other).oid == oid,
+    }
+}
+
+/// The same of a field, which may say that its values are UUIDs or JSON, or what their type was declared as.
 pub fn pg_type_of(field: &Field) -> PgType {
     let plain = |oid| PgType { oid, modifier: -1 };
+    if let Some((oid, modifier)) = declared(field)
+        && comes_as(oid, field.data_type())
+    {
+        return PgType { oid, modifier };
+    }
     match (extension(field), field.data_type()) {
         (Some("arrow.uuid"), DataType::FixedSizeBinary(16)) => plain(2950),
         (Some("arrow.json"), _) if field.metadata().contains_key(JSONB) => plain(3802),
@@ -111,13 +132,17 @@ pub(crate) fn name(oid: i32) -> &'static str {
 const NAMES: &[(i32, &str)] = &[
     (16, "bool"),
     (17, "bytea"),
+    (19, "name"),
     (20, "int8"),
     (21, "int2"),
     (23, "int4"),
     (25, "text"),
+    (26, "oid"),
     (114, "json"),
     (700, "float4"),
     (701, "float8"),
+    (1042, "bpchar"),
+    (1043, "varchar"),
     (1082, "date"),
     (1083, "time"),
     (1114, "timestamp"),
@@ -128,6 +153,10 @@ const NAMES: &[(i32, &str)] = &[
     (3802, "jsonb"),
     (1000, "_bool"),
     (1001, "_bytea"),
+    (1003, "_name"),
+    (1014, "_bpchar"),
+    (1015, "_varchar"),
+    (1028, "_oid"),
     (1016, "_int8"),
     (1005, "_int2"),
     (1007, "_int4"),
@@ -170,5 +199,26 @@ mod tests {
         assert_eq!(pg_type(&DataType::Decimal128(10, 2)).modifier, (10 << 16 | 2) + 4);
         let list = DataType::List(Arc::new(Field::new("item", DataType::Int64, true)));
         assert_eq!(pg_type(&list).oid, 1016);
+    }
+
+    #[test]
+    fn fields_say_what_they_were_declared_as() {
+        use super::super::typed::metadata_of;
+        let of = |data_type, oid, modifier| {
+            let field = Field::new("c", data_type, true).with_metadata(metadata_of(oid, modifier));
+            let of = pg_type_of(&field);
+            (of.oid, of.modifier)
+        };
+        assert_eq!(of(DataType::Utf8View, 1043, 14), (1043, 14));
+        assert_eq!(of(DataType::Utf8View, 1007, -1), (1007, -1));
+        assert_eq!(of(DataType::Int64, 26, -1), (26, -1));
+        assert_eq!(of(DataType::Decimal128(38, 10), 1700, -1), (1700, -1));
+        assert_eq!(of(DataType::FixedSizeBinary(16), 2950, -1), (2950, -1));
+        assert_eq!(
+            (of(DataType::Utf8View, 114, -1), of(DataType::Utf8View, 3802, -1)),
+            ((114, -1), (3802, -1))
+        );
+        // The metadata of a column that was cast.
+        assert_eq!(of(DataType::Int32, 1043, 14), (23, -1));
     }
 }

@@ -70,6 +70,51 @@ impl Decimal {
         Some(if self.negative { -value } else { value })
     }
 
+    /// `self * 10^scale`, rounded to a whole number, halves away from zero; `None`: it does not fit.
+    pub fn rounded(&self, scale: u8) -> Option<i128> {
+        let mut value = 0i128;
+        let mut exponent = GROUP * i64::from(self.weight) + i64::from(scale);
+        let mut rounds_up = false;
+        for group in &self.groups {
+            let group = i128::from(*group);
+            if exponent >= 0 {
+                let power = u32::try_from(exponent)
+                    .ok()
+                    .and_then(|power| 10i128.checked_pow(power));
+                value = match power {
+                    Some(power) => value.checked_add(group.checked_mul(power)?)?,
+                    None if group == 0 => value,
+                    None => return None,
+                };
+            } else {
+                // The first digit that is left out is one of this group, or it is a zero before it.
+                if exponent >= -GROUP {
+                    let first = 10i128.pow((-exponent - 1) as u32);
+                    value = value.checked_add(group / (first * 10))?;
+                    rounds_up = group / first % 10 >= 5;
+                }
+                break;
+            }
+            exponent -= GROUP;
+        }
+        let value = value.checked_add(i128::from(rounds_up))?;
+        Some(if self.negative { -value } else { value })
+    }
+
+    /// The same number without zeros at the end of what is behind its point.
+    #[must_use]
+    pub fn trimmed(mut self) -> Self {
+        // Groups of zeros at the end are not kept.
+        let behind = i64::try_from(self.groups.len()).unwrap_or(0) - 1 - i64::from(self.weight);
+        let zeros = match self.groups.last() {
+            Some(last) if behind > 0 => (1..4).take_while(|digits| last % 10u16.pow(*digits) == 0).count(),
+            _ => 0,
+        };
+        let scale = (behind.max(0) * GROUP) as u64 - zeros as u64;
+        self.scale = self.scale.min(u16::try_from(scale).unwrap_or(u16::MAX));
+        self
+    }
+
     /// From digits in ASCII, the point behind the first `point` of them (which may be none of theirs).
     fn from_digits(negative: bool, digits: &[u8], point: i64, scale: u16) -> Self {
         let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
@@ -384,6 +429,54 @@ mod tests {
     }
 
     #[test]
+    fn halves_are_rounded_away_from_zero() {
+        let rounded = |text: &str, scale| match Numeric::parse(text).expect("a number") {
+            Numeric::Finite(decimal) => decimal.rounded(scale),
+            _ => None,
+        };
+        for (text, scale, wanted) in [
+            ("1.005", 2, 101),
+            ("-1.005", 2, -101),
+            ("1.0049999", 2, 100),
+            ("0.5", 0, 1),
+            ("0.49999", 0, 0),
+            ("-0.5", 0, -1),
+            ("0.00005", 0, 0),
+            ("0.00005", 4, 1),
+            ("0.000005", 4, 0),
+            ("9999.99995", 4, 100_000_000),
+            ("12345.678", 2, 1_234_568),
+            ("12345.678", 6, 12_345_678_000),
+            ("1e-300", 38, 0),
+            ("0", 38, 0),
+        ] {
+            assert_eq!(rounded(text, scale), Some(wanted), "{text} {scale}");
+        }
+        assert_eq!(rounded("1e38", 1), None);
+        assert_eq!(rounded("1e300", 0), None);
+    }
+
+    #[test]
+    fn zeros_at_the_end_are_cut_off() {
+        for (given, wanted) in [
+            ("1.5000", "1.5"),
+            ("1.0000000000", "1"),
+            ("100", "100"),
+            ("100.00", "100"),
+            ("0.00", "0"),
+            ("0.00012300", "0.000123"),
+            ("-12345.678900", "-12345.6789"),
+            ("1.12345", "1.12345"),
+            ("10000.0001", "10000.0001"),
+        ] {
+            let Numeric::Finite(decimal) = Numeric::parse(given).expect(given) else {
+                panic!("{given} is finite");
+            };
+            assert_eq!(text(&Numeric::Finite(decimal.trimmed())), wanted);
+        }
+    }
+
+    #[test]
     fn binary_that_is_cut_or_refused() {
         let binary = |words: &[u16]| {
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
@@ -411,6 +504,7 @@ mod tests {
             assert_eq!(Numeric::read_binary(&bytes).expect("a number"), number);
             let Numeric::Finite(decimal) = number else { panic!("finite") };
             assert_eq!(decimal.to_i128(scale), Some(unscaled));
+            assert_eq!(decimal.rounded(scale), Some(unscaled));
         }
 
         #[test]
