@@ -7,7 +7,7 @@ use super::values::type_of;
 use crate::catalog::cast_by;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
 use corun_wire::error::{Refusal, code};
-use corun_wire::values::{Kind, Numeric, Type, Value};
+use corun_wire::values::{Date, Kind, Numeric, Timestamp, Type, Value};
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
@@ -300,14 +300,17 @@ pub(super) fn scalar(of: Type, value: Option<Value<'_>>) -> Result<ScalarValue, 
             ScalarValue::Utf8(Some(value.into_owned()))
         }
         Value::Bytea(value) => ScalarValue::Binary(Some(value.into_owned())),
+        // Infinite ones are the ends of what Arrow has, as the store keeps them.
+        Value::Date(Date::INFINITY) => ScalarValue::Date32(Some(i32::MAX)),
+        Value::Date(Date::NEGATIVE_INFINITY) => ScalarValue::Date32(Some(i32::MIN)),
         Value::Date(value) => ScalarValue::Date32(Some(value.unix_days().ok_or_else(|| range("date"))?)),
         Value::Time(value) => ScalarValue::Time64Microsecond(Some(value.0)),
-        Value::Timestamp(value) => ScalarValue::TimestampMicrosecond(
-            Some(value.unix_microseconds().ok_or_else(|| range("timestamp"))?),
-            None,
-        ),
+        Value::Timestamp(value) => {
+            let at = microseconds(value).ok_or_else(|| range("timestamp"))?;
+            ScalarValue::TimestampMicrosecond(Some(at), None)
+        }
         Value::Timestamptz(value) => {
-            let at = value.unix_microseconds().ok_or_else(|| range("timestamp"))?;
+            let at = microseconds(value).ok_or_else(|| range("timestamp"))?;
             ScalarValue::TimestampMicrosecond(Some(at), Some("+00:00".into()))
         }
         Value::Interval(value) => {
@@ -356,6 +359,14 @@ pub(super) fn scalar(of: Type, value: Option<Value<'_>>) -> Result<ScalarValue, 
             ScalarValue::List(ScalarValue::new_list_nullable(&elements, &arrow_type(kind)))
         }
     })
+}
+
+fn microseconds(of: Timestamp) -> Option<i64> {
+    match of {
+        Timestamp::INFINITY => Some(i64::MAX),
+        Timestamp::NEGATIVE_INFINITY => Some(i64::MIN),
+        of => of.unix_microseconds(),
+    }
 }
 
 /// A number with the digits that it has; more than 38 become a float.

@@ -4,7 +4,7 @@ use super::cancel::Running;
 use super::client::Prepared;
 use super::error;
 use super::share::Turn;
-use super::values::{cells_as, plain};
+use super::values::{cells_as, cells_shown, plain};
 use super::zone::Zone;
 use crate::operate::Work;
 use arrow::array::RecordBatch;
@@ -279,8 +279,10 @@ fn encode(
         .iter()
         .enumerate()
         .map(|(at, array)| {
-            let kind = how.columns.get(at).map_or(Kind::Unknown, |column| column.of.kind);
-            cells_as(array.as_ref(), kind)
+            match how.columns.get(at) {
+                Some(column) => cells_shown(array.as_ref(), column),
+                None => cells_as(array.as_ref(), Kind::Unknown),
+            }
         })
         .collect::<Result<Vec<_>, _>>()?;
     let mut rows = 0;

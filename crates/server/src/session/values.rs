@@ -15,7 +15,9 @@ use arrow::datatypes::{
 use arrow::json::writer::{EncoderOptions, make_encoder};
 use corun_wire::error::{Refusal, code};
 use corun_wire::server::Column;
-use corun_wire::values::{self, Date, Dimension, Interval, Kind, Numeric, Time, Timestamp, Type, Value};
+use corun_wire::values::{
+    self, Date, Dimension, FixedOffset, Format, Interval, Kind, Numeric, Time, Timestamp, Type, Value,
+};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -44,7 +46,7 @@ pub(crate) type Cells<'a> = Box<dyn Fn(usize) -> Result<Option<Value<'a>>, Refus
 ///
 /// # Errors
 /// None that is known.
-pub(super) fn plain(batch: &RecordBatch) -> Result<Vec<ArrayRef>, Refusal> {
+pub(crate) fn plain(batch: &RecordBatch) -> Result<Vec<ArrayRef>, Refusal> {
     batch.columns().iter().map(plain_array).collect()
 }
 
@@ -71,7 +73,7 @@ const DAY_US: i64 = 86_400_000_000;
 /// An Arrow type that has no values here.
 pub(crate) fn cells_as<'a>(array: &'a dyn Array, kind: Kind) -> Result<Cells<'a>, Refusal> {
     let read = cells(array)?;
-    if !matches!(kind, Kind::Uuid | Kind::Json | Kind::Jsonb) {
+    if !matches!(kind, Kind::Uuid | Kind::Json | Kind::Jsonb | Kind::Oid) {
         return Ok(read);
     }
     let value = move |value| match (kind, value) {
@@ -81,9 +83,63 @@ pub(crate) fn cells_as<'a>(array: &'a dyn Array, kind: Kind) -> Result<Cells<'a>
         },
         (Kind::Json, Value::Text(text)) => Value::Json(text),
         (Kind::Jsonb, Value::Text(text)) => Value::Jsonb(text),
+        (Kind::Oid, Value::Int8(number)) => u32::try_from(number).map_or(Value::Int8(number), Value::Oid),
         (_, value) => value,
     };
     Ok(Box::new(move |row| Ok(read(row)?.map(value))))
+}
+
+/// The same with the type's limits, as clients are told them: `char(n)` is filled up with blanks, `numeric` without digits ends with the last
+/// that is not zero, and arrays that are kept as texts are arrays.
+///
+/// # Errors
+/// As there.
+pub(crate) fn cells_shown<'a>(array: &'a dyn Array, of: &Column) -> Result<Cells<'a>, Refusal> {
+    let (of, modifier) = (of.of, of.modifier);
+    let read = cells_as(array, of.kind)?;
+    let is_text = matches!(
+        array.data_type(),
+        DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8
+    );
+    if of.array && is_text {
+        let read = cells(array)?;
+        return Ok(Box::new(move |row| match read(row)? {
+            Some(Value::Text(text)) => {
+                let value = Value::read(of, Format::Text, text.as_bytes(), &FixedOffset::UTC)?;
+                Ok(Some(value.into_owned()))
+            }
+            other => Ok(other),
+        }));
+    }
+    match (of.kind, u32::try_from(modifier)) {
+        (Kind::Bpchar, Ok(modifier)) => Ok(Box::new(move |row| {
+            Ok(read(row)?.map(|value| padded(value, modifier.saturating_sub(4))))
+        })),
+        (Kind::Numeric, Err(_)) => Ok(Box::new(move |row| Ok(read(row)?.map(without_zeros)))),
+        _ => Ok(read),
+    }
+}
+
+/// A text with blanks behind it, so many characters long.
+pub(crate) fn padded(value: Value<'_>, characters: u32) -> Value<'_> {
+    let Value::Text(text) = value else {
+        return value;
+    };
+    let (characters, found) = (characters as usize, text.chars().count());
+    if found >= characters {
+        return Value::Text(text);
+    }
+    let mut text = text.into_owned();
+    text.extend(std::iter::repeat_n(' ', characters - found));
+    Value::Text(Cow::Owned(text))
+}
+
+/// A number without zeros at the end of what is behind its point.
+fn without_zeros(value: Value<'_>) -> Value<'_> {
+    match value {
+        Value::Numeric(Numeric::Finite(decimal)) => Value::Numeric(Numeric::Finite(decimal.trimmed())),
+        other => other,
+    }
 }
 
 /// Cells of a type whose values need no check.
@@ -166,7 +222,12 @@ fn cells<'a>(array: &'a dyn Array) -> Result<Cells<'a>, Refusal> {
         DataType::Date32 => checked!(
             array,
             Date32Type,
-            |v| Date::from_unix_days(v).map(Value::Date),
+            |v| match v {
+                // As the store keeps them.
+                i32::MAX => Some(Value::Date(Date::INFINITY)),
+                i32::MIN => Some(Value::Date(Date::NEGATIVE_INFINITY)),
+                v => Date::from_unix_days(v).map(Value::Date),
+            },
             "date"
         ),
         DataType::Date64 => checked!(array, Date64Type, date64, "date"),
@@ -398,7 +459,12 @@ fn time<'a>(value: i64, unit: TimeUnit) -> Option<Value<'a>> {
 }
 
 fn timestamp<'a>(value: i64, unit: TimeUnit, zoned: bool) -> Option<Value<'a>> {
-    let at = Timestamp::from_unix_microseconds(microseconds(value, unit)?)?;
+    let at = match (value, unit) {
+        // As the store keeps them.
+        (i64::MAX, TimeUnit::Microsecond) => Timestamp::INFINITY,
+        (i64::MIN, TimeUnit::Microsecond) => Timestamp::NEGATIVE_INFINITY,
+        _ => Timestamp::from_unix_microseconds(microseconds(value, unit)?)?,
+    };
     Some(match zoned {
         true => Value::Timestamptz(at),
         false => Value::Timestamp(at),
