@@ -112,7 +112,7 @@ async fn every_scan_gives_the_numbers_of_its_rows() {
                 assert!(plan.contains("index=primary"), "{plan}");
             }
             // Beside other columns, in front of them, and alone.
-            let reordered = format!("select {n}, s, {n}, id from n {condition}");
+            let reordered = format!("select {n}, s, {n} as again, id from n {condition}");
             let output = engine.query(&reordered).await.unwrap();
             for batch in &output.batches {
                 let ids = batch.column(3).as_primitive::<Int64Type>().values().iter();

@@ -166,7 +166,7 @@ async fn sessions_do_not_share_their_moments() {
         ["plain", "mine", "others"],
         ["others", "plain", "mine"],
     ] {
-        let counts = tables.map(|table| format!("(select count(*) from {table})"));
+        let counts = tables.map(|table| format!("(select count(*) from {table}) as of_{table}"));
         let expected = tables.map(|table| if table == "mine" { "101" } else { "100" });
         let sql = format!("select {}", counts.join(", "));
         assert_eq!(answer(&engine, &sql).await, [expected.join("|")], "{sql}");
