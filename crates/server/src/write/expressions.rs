@@ -202,15 +202,32 @@ impl Expressions {
         rows: &RecordBatch,
         parameters: &[ScalarValue],
     ) -> Result<RecordBatch, Refusal> {
-        let evaluated = catch_unwind(AssertUnwindSafe(|| self.evaluated(rows, parameters)));
+        self.evaluate_columns(rows.columns(), rows.num_rows(), parameters)
+    }
+
+    /// The same over columns, so many rows of them. Those that nobody asks for may be of any type.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn evaluate_columns(
+        &self,
+        rows: &[ArrayRef],
+        count: usize,
+        parameters: &[ScalarValue],
+    ) -> Result<RecordBatch, Refusal> {
+        let evaluated = catch_unwind(AssertUnwindSafe(|| self.evaluated(rows, count, parameters)));
         match evaluated {
             Ok(evaluated) => evaluated.map_err(|error| refusal_of_datafusion(&error, "")),
             Err(_) => Err(panicked()),
         }
     }
 
-    fn evaluated(&self, rows: &RecordBatch, parameters: &[ScalarValue]) -> DataFusionResult<RecordBatch> {
-        let count = rows.num_rows();
+    fn evaluated(
+        &self,
+        rows: &[ArrayRef],
+        count: usize,
+        parameters: &[ScalarValue],
+    ) -> DataFusionResult<RecordBatch> {
         let made;
         let physical = match &self.physical {
             Some(physical) => physical,
@@ -219,7 +236,7 @@ impl Expressions {
                 &made
             }
         };
-        let mut columns: Vec<ArrayRef> = rows.columns().iter().take(self.relations).cloned().collect();
+        let mut columns: Vec<ArrayRef> = rows.iter().take(self.relations).cloned().collect();
         for (at, field) in &self.asked {
             let value = parameters.get(*at).cloned().unwrap_or(ScalarValue::Null);
             let value = match value.data_type() == *field.data_type() {

@@ -3,14 +3,14 @@
 //! Order of calls: [`Returning::plan`], then [`Returning::rows`] for each batch of rows: new ones, or, of DELETE, old ones.
 
 use super::expressions::Expressions;
-use super::select::select;
+use super::select::{push, select};
 use crate::session::{ClientSession, columns_of};
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use corun_wire::error::Refusal;
 use corun_wire::server::Column as ResultColumn;
 use corun_wire::values::Type;
 use datafusion::common::ScalarValue;
-use datafusion::sql::sqlparser::ast::{SelectItem, TableWithJoins, With};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, SelectItem, TableWithJoins, With};
 
 /// See [`self`].
 #[derive(Debug)]
@@ -46,9 +46,22 @@ impl Returning {
         self.expressions.parameters()
     }
 
-    /// The list itself.
-    pub(super) fn expressions(&self) -> &Expressions {
-        &self.expressions
+    /// Of each column of FROM or USING, which are behind those of a table with so many (its row numbers counted), the position in the SELECT
+    /// list, to which those go that the list asks for.
+    pub(super) fn carry(&self, own: usize, items: &mut Vec<SelectItem>) -> Vec<Option<usize>> {
+        let relations = self.expressions.relations().enumerate().skip(own);
+        let carried = relations.map(|(at, (qualifier, field))| {
+            let asked = self.expressions.asks_for(at);
+            let name = Ident::with_quote('"', field.name());
+            asked.then(|| match qualifier {
+                Some(of) => {
+                    let table = Ident::with_quote('"', of.table());
+                    push(items, Expr::CompoundIdentifier(vec![table, name]))
+                }
+                None => push(items, Expr::Identifier(name)),
+            })
+        });
+        carried.collect()
     }
 
     /// The result of rows, which have all columns of the relations, in order ([`super::rows::batch`]).
@@ -61,5 +74,18 @@ impl Returning {
         parameters: &[ScalarValue],
     ) -> Result<RecordBatch, Refusal> {
         self.expressions.evaluate(rows, parameters)
+    }
+
+    /// The same of columns, so many rows of them.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn of_columns(
+        &self,
+        columns: &[ArrayRef],
+        count: usize,
+        parameters: &[ScalarValue],
+    ) -> Result<RecordBatch, Refusal> {
+        self.expressions.evaluate_columns(columns, count, parameters)
     }
 }

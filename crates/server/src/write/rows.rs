@@ -1,15 +1,22 @@
-//! Rows of the store as record batches with the columns of `"\u{1}t"`, and as texts.
+//! Rows of the store as record batches with the columns of `"\u{1}t"`, and as texts; the rows that a SELECT has found, and their locks.
 
 use super::TableInfo;
-use crate::session::{Zone, cells_as, refusal_of_datafusion};
-use arrow::array::RecordBatch;
+use super::types::declared_batch;
+use crate::session::{StoreFailure, Zone, cells_as, plain_columns, refusal_of_datafusion};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, new_null_array};
+use arrow::compute::interleave;
+use arrow::datatypes::UInt32Type;
 use corun_datafusion::store::batch_of;
-use corun_store::{Rid, RowBuf, RowRef};
-use corun_wire::error::Refusal;
-use corun_wire::values::Format;
+use corun_store::{Lock, Rid, RowBuf, RowRef, Snapshot, Table, Transaction};
+use corun_wire::error::{Refusal, code};
+use corun_wire::values::{Format, Kind, Value};
+use std::collections::HashSet;
 
 /// Rows that are made, checked and written together: their memory is bounded, and the cost of a batch is spread.
 pub(super) const TOGETHER: usize = 4096;
+
+/// How often a statement is run again because others have changed its rows. Its locks are kept from run to run, so that few are needed.
+pub(super) const RUNS_MAX: usize = 100;
 
 /// Bytes of a field that errors show; PostgreSQL's number.
 const SHOWN_BYTES_MAX: usize = 64;
@@ -19,7 +26,8 @@ const SHOWN_BYTES_MAX: usize = 64;
 /// # Errors
 /// None that rows of the table can cause.
 pub(super) fn batch(info: &TableInfo, rows: &[(Rid, RowRef<'_>)]) -> Result<RecordBatch, Refusal> {
-    batch_of(&info.table, rows, true).map_err(|error| refusal_of_datafusion(&error, ""))
+    let batch = batch_of(&info.table, rows, true).map_err(|error| refusal_of_datafusion(&error, ""))?;
+    declared_batch(info, &batch)
 }
 
 /// The same of rows that are made and may not be in the table yet; those without a number have number 0.
@@ -80,4 +88,126 @@ pub(super) fn shown(
     }
     shown.push(')');
     Ok(shown)
+}
+
+/// A row that a SELECT has found: its number, and where the SELECT's row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FoundRow {
+    pub(super) rid: Rid,
+    pub(super) batch: usize,
+    pub(super) row: usize,
+}
+
+/// The row numbers in a column of batches, where there are any.
+pub(super) fn numbers(batches: &[RecordBatch], column: usize) -> Result<Vec<FoundRow>, Refusal> {
+    let mut found = Vec::new();
+    for (batch, rows) in batches.iter().enumerate() {
+        let Some(numbers) = rows.column(column).as_primitive_opt::<UInt32Type>() else {
+            let what = "the column of row numbers has another type";
+            return Err(Refusal::new(code::INTERNAL_ERROR, what));
+        };
+        let of_batch = (0..rows.num_rows()).filter(|row| numbers.is_valid(*row));
+        found.extend(of_batch.map(|row| FoundRow {
+            rid: Rid(numbers.value(row)),
+            batch,
+            row,
+        }));
+    }
+    Ok(found)
+}
+
+/// Each row once, its first match counts; in the order of the numbers, in which all statements lock rows.
+pub(super) fn once(mut found: Vec<FoundRow>) -> Vec<FoundRow> {
+    let mut seen = HashSet::with_capacity(found.len());
+    found.retain(|row| seen.insert(row.rid));
+    found.sort_unstable();
+    found
+}
+
+/// Locks rows. False: somebody has changed one of them since the snapshot.
+///
+/// # Errors
+/// Locks that are not granted.
+pub(super) fn lock_all(
+    transaction: &Transaction<'_>,
+    snapshot: &Snapshot,
+    table: &Table,
+    rids: impl Iterator<Item = Rid>,
+    lock: Lock,
+) -> Result<bool, StoreFailure> {
+    for rid in rids {
+        transaction.get(table, rid, lock)?;
+        if !snapshot.is_newest(table, rid)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What a SELECT has given, value by value.
+pub(super) struct Values<'a>(Vec<Vec<Cell<'a>>>);
+
+type Cell<'a> = Box<dyn Fn(usize) -> Result<Option<Value<'a>>, Refusal> + 'a>;
+
+/// The columns of batches without encodings.
+///
+/// # Errors
+/// None that is known.
+pub(super) fn plain_batches(batches: &[RecordBatch]) -> Result<Vec<Vec<ArrayRef>>, Refusal> {
+    batches.iter().map(plain_columns).collect()
+}
+
+impl<'a> Values<'a> {
+    /// `kinds` of the columns, as far as they are asked for.
+    ///
+    /// # Errors
+    /// A type without values.
+    pub(super) fn new(batches: &'a [Vec<ArrayRef>], kinds: &[Kind]) -> Result<Values<'a>, Refusal> {
+        let of_batch = |columns: &'a Vec<ArrayRef>| {
+            let cells = columns.iter().zip(kinds);
+            cells
+                .map(|(array, kind)| cells_as(array.as_ref(), *kind))
+                .collect()
+        };
+        Ok(Values(
+            batches.iter().map(of_batch).collect::<Result<_, Refusal>>()?,
+        ))
+    }
+
+    /// The value of a column in a row.
+    ///
+    /// # Errors
+    /// A value that PostgreSQL does not have.
+    pub(super) fn get(&self, at: FoundRow, column: usize) -> Result<Option<Value<'a>>, Refusal> {
+        match self.0.get(at.batch).and_then(|columns| columns.get(column)) {
+            Some(cell) => cell(at.row),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Rows with further columns behind them, which stand in those rows of batches that `found` says: `None` is a column that nobody asks for.
+///
+/// # Errors
+/// None that is known.
+pub(super) fn widened(
+    rows: RecordBatch,
+    batches: &[RecordBatch],
+    found: &[FoundRow],
+    further: &[Option<usize>],
+) -> Result<Vec<ArrayRef>, Refusal> {
+    let mut columns = rows.columns().to_vec();
+    let places: Vec<(usize, usize)> = found.iter().map(|found| (found.batch, found.row)).collect();
+    for further in further {
+        let column = match further {
+            Some(at) if !batches.is_empty() => {
+                let arrays: Vec<&dyn Array> =
+                    batches.iter().map(|batch| batch.column(*at).as_ref()).collect();
+                interleave(&arrays, &places).map_err(|error| refusal_of_datafusion(&error.into(), ""))?
+            }
+            _ => new_null_array(&arrow::datatypes::DataType::Null, rows.num_rows()),
+        };
+        columns.push(column);
+    }
+    Ok(columns)
 }

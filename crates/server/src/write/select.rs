@@ -10,14 +10,17 @@
 use super::{ColumnDefault, Identity, TableInfo};
 use crate::catalog::folded;
 use crate::session::{ClientSession, refusal_of_datafusion};
+use crate::users::WriteRight;
 use corun_datafusion::store::ROW_NUMBER;
 use corun_wire::error::{Refusal, code};
+use corun_wire::server::Column as ResultColumn;
 use corun_wire::values::{Kind, Type};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, CastKind, DataType as SqlType, Expr, GroupByExpr, Ident, ObjectName,
-    ObjectNamePart, Query, Select, SelectFlavor, SelectItem, SetExpr, Spanned, Statement, TableAlias,
-    TableFactor, TableWithJoins, Value, VisitMut, VisitorMut, With,
+    Assignment, AssignmentTarget, CastKind, DataType as SqlType, Expr, FunctionArg, FunctionArgExpr,
+    FunctionArguments, GroupByExpr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
+    SelectItem, SetExpr, Spanned, Statement, TableAlias, TableFactor, TableWithJoins, Value, VisitMut,
+    VisitorMut, With,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -55,7 +58,11 @@ impl Target {
     ///
     /// # Errors
     /// It is no table of the store; rights.
-    pub(super) fn of(session: &ClientSession, factor: &TableFactor) -> Result<Target, Refusal> {
+    pub(super) fn of(
+        session: &ClientSession,
+        factor: &TableFactor,
+        right: WriteRight,
+    ) -> Result<Target, Refusal> {
         let TableFactor::Table {
             name,
             alias,
@@ -69,7 +76,7 @@ impl Target {
             ));
         };
         let info = session.table_info(name)?;
-        session.check_may_write(&info)?;
+        session.check_may_write(right, &info)?;
         if let Some(alias) = alias
             && !alias.columns.is_empty()
         {
@@ -170,16 +177,15 @@ impl Target {
             match target {
                 AssignmentTarget::ColumnName(name) => add(name, value)?,
                 AssignmentTarget::Tuple(names) => {
-                    let values = row(value).ok_or_else(|| {
-                        let what = "source for a multiple-column UPDATE item must be a ROW() expression";
+                    let values = row(value, names.len()).ok_or_else(|| {
+                        let what = "source for a multiple-column UPDATE item must be a sub-SELECT or ROW() expression";
                         Refusal::new(code::NOT_SUPPORTED, what)
-                            .hint("Instead of a sub-SELECT of several columns, use UPDATE ... FROM.")
                     })?;
                     if names.len() != values.len() {
                         let what = "number of columns does not match number of values";
                         return Err(Refusal::new(code::SYNTAX_ERROR, what));
                     }
-                    for (name, value) in names.iter().zip(values) {
+                    for (name, value) in names.iter().zip(&values) {
                         add(name, value)?;
                     }
                 }
@@ -232,6 +238,53 @@ impl Target {
             },
             _ => value,
         }
+    }
+
+    /// The kinds of the items of a SELECT list, as those who assign them want them: bytes and texts that are to be UUIDs or JSON are such.
+    pub(super) fn kinds(&self, columns: &[ResultColumn], assigned: &[Assigned]) -> Vec<Kind> {
+        let mut kinds: Vec<Kind> = columns.iter().map(|column| column.of.kind).collect();
+        for assigned in assigned {
+            if let Source::Item(at) = assigned.to
+                && let Some(kind) = kinds.get_mut(at)
+                && !matches!(kind, Kind::Uuid | Kind::Json | Kind::Jsonb)
+            {
+                *kind = self.info.columns[assigned.column].declared.of.kind;
+            }
+        }
+        kinds
+    }
+
+    /// Whether the columns take values of such types, as PostgreSQL's assignment casts do. Literals and parameters are of any type.
+    ///
+    /// # Errors
+    /// 42804.
+    pub(super) fn check_types(
+        &self,
+        columns: &[ResultColumn],
+        items: &[SelectItem],
+        assigned: &[Assigned],
+    ) -> Result<(), Refusal> {
+        for assigned in assigned {
+            let Source::Item(at) = assigned.to else {
+                continue;
+            };
+            let (Some(from), Some(SelectItem::ExprWithAlias { expr, .. })) = (columns.get(at), items.get(at))
+            else {
+                continue;
+            };
+            let to = &self.info.columns[assigned.column];
+            if !is_unknown(expr) && !takes(to.declared.of, from.of) {
+                let what = format!(
+                    "column \"{}\" is of type {} but expression is of type {}",
+                    to.name,
+                    to.declared,
+                    from.of.kind.name()
+                );
+                let hint = "You will need to rewrite or cast the expression.";
+                return Err(Refusal::new("42804", what).hint(hint));
+            }
+        }
+        Ok(())
     }
 
     /// `schema.t.a` as `t.a`: the table has an alias in what is planned.
@@ -369,6 +422,39 @@ pub(super) fn is_default(of: &Expr) -> bool {
     matches!(of, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
 }
 
+/// A literal whose type is what it is needed for.
+fn is_unknown(of: &Expr) -> bool {
+    match of {
+        Expr::Value(value) => matches!(
+            value.value,
+            Value::SingleQuotedString(_)
+                | Value::EscapedStringLiteral(_)
+                | Value::DollarQuotedString(_)
+                | Value::Null
+                | Value::Placeholder(_)
+        ),
+        Expr::Nested(inner) => is_unknown(inner),
+        _ => false,
+    }
+}
+
+/// Whether PostgreSQL casts from one type to the other where a value is assigned. What it is told of is only what would be wrong for sure:
+/// expressions may have another type here than there.
+fn takes(to: Type, from: Type) -> bool {
+    let class = |of: Type| match of.kind {
+        _ if of.array => 0,
+        Kind::Bool => 1,
+        Kind::Int2 | Kind::Int4 | Kind::Int8 | Kind::Oid | Kind::Float4 | Kind::Float8 | Kind::Numeric => 2,
+        Kind::Text | Kind::Varchar | Kind::Bpchar | Kind::Name => 3,
+        Kind::Date | Kind::Timestamp | Kind::Timestamptz => 4,
+        _ => 0,
+    };
+    match (class(to), class(from)) {
+        (0 | 3, _) | (_, 0) => true,
+        (to, from) => to == from,
+    }
+}
+
 /// A parameter and nothing else.
 pub(super) fn is_placeholder(of: &Expr) -> bool {
     match of {
@@ -378,27 +464,43 @@ pub(super) fn is_placeholder(of: &Expr) -> bool {
     }
 }
 
-/// The expressions of `(a, b)` or `ROW(a, b)`.
-fn row(of: &Expr) -> Option<Vec<&Expr>> {
-    use datafusion::sql::sqlparser::ast::{FunctionArg, FunctionArgExpr, FunctionArguments};
+/// The expressions of `(a, b)` or `ROW(a, b)`; of a sub-SELECT of so many columns one sub-SELECT for each.
+fn row(of: &Expr, columns: usize) -> Option<Vec<Expr>> {
     match of {
-        Expr::Tuple(values) => Some(values.iter().collect()),
-        Expr::Nested(value) => Some(vec![value.as_ref()]),
+        Expr::Tuple(values) => Some(values.clone()),
+        Expr::Nested(value) => Some(vec![value.as_ref().clone()]),
         Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("row") => {
             let FunctionArguments::List(list) = &function.args else {
                 return None;
             };
-            let value = |argument: &'_ FunctionArg| match argument {
-                FunctionArg::Unnamed(FunctionArgExpr::Expr(_)) => true,
-                _ => false,
+            let values = list.args.iter().map(|argument| match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value.clone()),
+                _ => None,
+            });
+            values.collect()
+        }
+        Expr::Subquery(query) => {
+            let one = |at: usize| {
+                let mut query = query.clone();
+                let SetExpr::Select(select) = query.body.as_mut() else {
+                    return None;
+                };
+                let plain = |item: &SelectItem| {
+                    matches!(
+                        item,
+                        SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }
+                    )
+                };
+                if select.projection.len() != columns
+                    || select.distinct.is_some()
+                    || !select.projection.iter().all(plain)
+                {
+                    return None;
+                }
+                select.projection = vec![select.projection.swap_remove(at)];
+                Some(Expr::Subquery(query))
             };
-            list.args.iter().all(value).then(|| {
-                let values = list.args.iter().filter_map(|argument| match argument {
-                    FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value),
-                    _ => None,
-                });
-                values.collect()
-            })
+            (0..columns).map(one).collect()
         }
         _ => None,
     }

@@ -1,0 +1,512 @@
+//! MERGE: one SELECT joins the source to the table and says of each row which clause it meets, and with which values; then the rows are locked
+//! and written by number.
+//!
+//! ```text
+//!   SELECT t."\u{1}rid", CASE WHEN matched AND c1 THEN 0 WHEN ... END, CASE WHEN <that> = 0 THEN v1 END, ...
+//!   FROM (SELECT *, true AS "\u{1}there" FROM s) AS s LEFT JOIN "\u{1}t" AS t ON ...
+//! ```
+//!
+//! `WHEN NOT MATCHED BY SOURCE` makes a FULL JOIN of it. Rows go first, then they change, then new ones come, so that a key may go from one row
+//! to another.
+
+use super::checks::Checks;
+use super::rows::{self, FoundRow, RUNS_MAX, TOGETHER, Values};
+use super::select::{Assigned, Source, Target, alone, at, parsed, push, query, select, statement};
+use super::update::{assign_all, current, write_assigned};
+use super::{Change, Changed, ColumnDefault, Identity, PreparedChange};
+use crate::catalog::folded;
+use crate::session::{ClientSession, Isolation, StoreFailure, StoreTransaction, Zone, names};
+use crate::users::WriteRight;
+use arrow::array::{Array, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
+use corun_store::{Lock, Rid, RowBuf, Snapshot, Transaction};
+use corun_wire::error::{Refusal, code};
+use corun_wire::values::Kind;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
+use datafusion::sql::sqlparser::ast::{
+    self, AssignmentTarget, BinaryOperator, CaseWhen, Expr, Ident, Join, JoinConstraint, JoinOperator,
+    MergeAction, MergeClauseKind, MergeInsertExpr, MergeInsertKind, ObjectNamePart, SelectItem, TableAlias,
+    TableFactor, TableWithJoins, Value, WildcardAdditionalOptions,
+};
+use std::collections::HashSet;
+
+/// What says that a row of the source is there.
+const THERE: &str = "\u{1}there";
+/// The column that `DO NOTHING` seems to set ([`with_nothing`]).
+pub(crate) const NOTHING: &str = "\u{1}nothing";
+
+/// A statement that is ready to run.
+#[derive(Debug)]
+pub(crate) struct Merge {
+    target: Target,
+    /// Row number, clause, values.
+    plan: LogicalPlan,
+    clauses: Vec<Action>,
+    checks: Checks,
+}
+
+/// What a clause does.
+#[derive(Debug)]
+enum Action {
+    Nothing,
+    Delete,
+    Update(Vec<Assigned>, Vec<Kind>),
+    Insert(Vec<Assigned>, Vec<Kind>),
+}
+
+fn literal(value: Value) -> Expr {
+    Expr::Value(value.into())
+}
+
+fn and(one: Expr, other: Option<&Expr>) -> Expr {
+    let Some(other) = other else {
+        return one;
+    };
+    Expr::BinaryOp {
+        left: Box::new(one),
+        op: BinaryOperator::And,
+        right: Box::new(Expr::Nested(Box::new(other.clone()))),
+    }
+}
+
+fn case(conditions: Vec<CaseWhen>) -> Expr {
+    Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions,
+        else_result: None,
+    }
+}
+
+/// Plans it.
+pub(super) async fn prepare(
+    session: &ClientSession,
+    of: &ast::Merge,
+    types: &[u32],
+    text: &str,
+) -> Result<PreparedChange, Refusal> {
+    prepare_with(session, None, of, types, text).await
+}
+
+/// Plans it with the queries of a `WITH`.
+pub(super) async fn prepare_with(
+    session: &ClientSession,
+    with: Option<&ast::With>,
+    of: &ast::Merge,
+    types: &[u32],
+    text: &str,
+) -> Result<PreparedChange, Refusal> {
+    if of.output.is_some() {
+        let what = "RETURNING of MERGE is not supported";
+        return Err(Refusal::new(code::NOT_SUPPORTED, what).hint("Use INSERT ... ON CONFLICT."));
+    }
+    let has = |wanted: fn(&MergeAction) -> bool| of.clauses.iter().any(|clause| wanted(&clause.action));
+    let rights = [
+        (has(|of| matches!(of, MergeAction::Insert(_))), WriteRight::Insert),
+        (has(|of| matches!(of, MergeAction::Update(_))), WriteRight::Update),
+        (
+            has(|of| matches!(of, MergeAction::Delete { .. })),
+            WriteRight::Delete,
+        ),
+    ];
+    let mut rights = rights.into_iter().filter_map(|(has, right)| has.then_some(right));
+    let target = Target::of(session, &of.table, rights.next().unwrap_or(WriteRight::Update))?;
+    rights.try_for_each(|right| session.check_may_write(right, &target.info))?;
+    let mut of = of.clone();
+    target.unqualify(&mut of);
+    let (source, there) = marked(&of.source)?;
+
+    let not_null = |of: Expr| Expr::IsNotNull(Box::new(of));
+    let null = |of: Expr| Expr::IsNull(Box::new(of));
+    let mut conditions = Vec::new();
+    let mut always: [bool; 3] = [false; 3];
+    for (number, clause) in of.clauses.iter().enumerate() {
+        let (kind, when) = match clause.clause_kind {
+            MergeClauseKind::Matched => (0, and(not_null(target.rid()), Some(&not_null(there.clone())))),
+            MergeClauseKind::NotMatched | MergeClauseKind::NotMatchedByTarget => (1, null(target.rid())),
+            MergeClauseKind::NotMatchedBySource => (2, null(there.clone())),
+        };
+        if always[kind] {
+            let what = "unreachable WHEN clause specified after unconditional WHEN clause";
+            return Err(Refusal::new(code::SYNTAX_ERROR, what));
+        }
+        always[kind] = clause.predicate.is_none();
+        conditions.push(CaseWhen {
+            condition: and(when, clause.predicate.as_ref()),
+            result: literal(Value::Number(number.to_string(), false)),
+        });
+    }
+    if conditions.is_empty() {
+        return Err(Refusal::new(code::SYNTAX_ERROR, "MERGE needs a WHEN clause"));
+    }
+    let which = case(conditions);
+    let mut items = Vec::new();
+    push(&mut items, target.rid());
+    push(&mut items, which.clone());
+    let mut clauses = Vec::new();
+    for (number, clause) in of.clauses.iter().enumerate() {
+        let begin = items.len();
+        let action = match &clause.action {
+            MergeAction::Delete { .. } => Action::Delete,
+            MergeAction::Update(update) => {
+                let nothing = update.assignments.iter().any(|assignment| {
+                    matches!(&assignment.target, AssignmentTarget::ColumnName(name) if is_nothing(name))
+                });
+                match nothing {
+                    true => Action::Nothing,
+                    false => Action::Update(
+                        target.assignments(&update.assignments, &mut items, text)?,
+                        Vec::new(),
+                    ),
+                }
+            }
+            MergeAction::Insert(insert) if insert.columns.iter().any(is_nothing) => Action::Nothing,
+            MergeAction::Insert(insert) => {
+                Action::Insert(inserted(&target, insert, &mut items, text)?, Vec::new())
+            }
+        };
+        // Values of other clauses are not computed: they may fail.
+        for item in items.iter_mut().skip(begin) {
+            if let SelectItem::ExprWithAlias { expr, .. } = item
+                && !is_harmless(expr)
+            {
+                let is_this = Expr::BinaryOp {
+                    left: Box::new(Expr::Nested(Box::new(which.clone()))),
+                    op: BinaryOperator::Eq,
+                    right: Box::new(literal(Value::Number(number.to_string(), false))),
+                };
+                let result = std::mem::replace(expr, literal(Value::Null));
+                *expr = case(vec![CaseWhen {
+                    condition: is_this,
+                    result,
+                }]);
+            }
+        }
+        clauses.push(action);
+    }
+    let by_source = of
+        .clauses
+        .iter()
+        .any(|clause| clause.clause_kind == MergeClauseKind::NotMatchedBySource);
+    let on = JoinConstraint::On(of.on.as_ref().clone());
+    let from = TableWithJoins {
+        relation: source,
+        joins: vec![Join {
+            relation: target.relation(),
+            global: false,
+            join_operator: match by_source {
+                true => JoinOperator::FullOuter(on),
+                false => JoinOperator::LeftOuter(on),
+            },
+        }],
+    };
+    let select = select(items, vec![from], None);
+    let planned = session
+        .plan_ast(statement(with.cloned(), select), types, text)
+        .await?;
+    let columns = session.columns(&planned.plan)?;
+    for clause in &mut clauses {
+        if let Action::Update(assigned, kinds) | Action::Insert(assigned, kinds) = clause {
+            *kinds = target.kinds(&columns, assigned);
+        }
+    }
+    Ok(PreparedChange {
+        parameters: planned.parameters,
+        columns: None,
+        change: Change::Merge(Merge {
+            checks: Checks::plan(session, &target.info).await?,
+            target,
+            plan: planned.plan,
+            clauses,
+        }),
+    })
+}
+
+fn is_nothing(name: &ast::ObjectName) -> bool {
+    let last = name.0.last().and_then(ObjectNamePart::as_ident);
+    last.is_some_and(|name| name.value == NOTHING)
+}
+
+/// Whether an expression cannot fail, and gives nothing away.
+fn is_harmless(of: &Expr) -> bool {
+    match of {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Value(_) => true,
+        Expr::Nested(inner) => is_harmless(inner),
+        _ => false,
+    }
+}
+
+/// The source, and the column that is not NULL where one of its rows is there.
+fn marked(source: &TableFactor) -> Result<(TableFactor, Expr), Refusal> {
+    let alias = match source {
+        TableFactor::Table { name, alias, .. } => match alias {
+            Some(alias) => alias.clone(),
+            None => TableAlias {
+                explicit: true,
+                name: Ident::with_quote('"', names(name)?.1),
+                columns: Vec::new(),
+                at: None,
+            },
+        },
+        TableFactor::Derived {
+            alias: Some(alias), ..
+        } => alias.clone(),
+        _ => {
+            let what = "the source of MERGE is a table, or a subquery with an alias";
+            return Err(Refusal::new(code::NOT_SUPPORTED, what));
+        }
+    };
+    let items = vec![
+        SelectItem::Wildcard(WildcardAdditionalOptions::default()),
+        SelectItem::ExprWithAlias {
+            expr: literal(Value::Boolean(true)),
+            alias: Ident::with_quote('"', THERE),
+        },
+    ];
+    let there = Expr::CompoundIdentifier(vec![alias.name.clone(), Ident::with_quote('"', THERE)]);
+    // Names of columns stay with the inner alias: the outer one would have to name the mark, too.
+    let outer = TableAlias {
+        columns: Vec::new(),
+        ..alias
+    };
+    let marked = TableFactor::Derived {
+        lateral: false,
+        subquery: Box::new(query(None, select(items, vec![alone(source.clone())], None))),
+        alias: Some(outer),
+        sample: None,
+    };
+    Ok((marked, there))
+}
+
+/// What an INSERT clause gives the columns of a new row: all of them.
+fn inserted(
+    target: &Target,
+    insert: &MergeInsertExpr,
+    items: &mut Vec<SelectItem>,
+    text: &str,
+) -> Result<Vec<Assigned>, Refusal> {
+    let info = target.info.as_ref();
+    let MergeInsertKind::Values(values) = &insert.kind else {
+        return Err(Refusal::new(code::SYNTAX_ERROR, "INSERT of MERGE needs VALUES"));
+    };
+    let [values] = values.rows.as_slice() else {
+        return Err(Refusal::new(
+            code::SYNTAX_ERROR,
+            "INSERT of MERGE takes one row of values",
+        ));
+    };
+    if insert.insert_predicate.is_some() {
+        return Err(Refusal::new(code::SYNTAX_ERROR, "INSERT of MERGE takes no WHERE"));
+    }
+    let mut columns: Vec<usize> = Vec::new();
+    for name in &insert.columns {
+        let column = target.position(name, text)?;
+        if columns.contains(&column) {
+            let name = &info.columns[column].name;
+            return Err(Refusal::new(
+                "42701",
+                format!("column \"{name}\" specified more than once"),
+            ));
+        }
+        columns.push(column);
+    }
+    let values = &values.content;
+    if insert.columns.is_empty() {
+        columns = (0..values.len().min(info.columns.len())).collect();
+    }
+    if values.len() > columns.len() {
+        let what = "INSERT has more expressions than target columns";
+        return Err(Refusal::new(code::SYNTAX_ERROR, what));
+    }
+    if values.len() < columns.len() {
+        let what = "INSERT has more target columns than expressions";
+        return Err(Refusal::new(code::SYNTAX_ERROR, what));
+    }
+    let mut assigned = Vec::new();
+    for (column, of) in info.columns.iter().enumerate() {
+        let place = columns.iter().position(|known| *known == column);
+        let value = place
+            .map(|place| &values[place])
+            .filter(|value| !super::select::is_default(value));
+        let to = match (value, &of.default) {
+            (Some(_), _) if of.identity == Some(Identity::Always) => {
+                let what = format!("cannot insert a non-DEFAULT value into column \"{}\"", of.name);
+                let detail = format!(
+                    "Column \"{}\" is an identity column defined as GENERATED ALWAYS.",
+                    of.name
+                );
+                return Err(Refusal::new("428C9", what).detail(detail));
+            }
+            (Some(value), _) => Source::Item(push(items, target.typed(column, value.clone()))),
+            (None, ColumnDefault::Expression(text)) => Source::Item(push(items, parsed(text)?)),
+            (None, _) => Source::Default,
+        };
+        assigned.push(Assigned { column, to });
+    }
+    Ok(assigned)
+}
+
+/// Which clause each row of the SELECT meets.
+struct Chosen {
+    /// Rows of the table, in the order of their numbers, and their clauses.
+    changed: Vec<(FoundRow, usize)>,
+    new: Vec<(FoundRow, usize)>,
+}
+
+impl Merge {
+    /// Runs it.
+    pub(super) async fn run(
+        &self,
+        session: &mut ClientSession,
+        parameters: &[ScalarValue],
+    ) -> Result<Changed, Refusal> {
+        for _ in 0..RUNS_MAX {
+            let (batches, snapshot) = session.read_all(self.plan.clone(), parameters).await?;
+            let chosen = self.chosen(&batches)?;
+            let rows = (chosen.changed.len() + chosen.new.len()) as u64;
+            if rows > 0 {
+                let plain = rows::plain_batches(&batches)?;
+                let mut values = Vec::new();
+                for clause in &self.clauses {
+                    values.push(match clause {
+                        Action::Update(_, kinds) | Action::Insert(_, kinds) => {
+                            Some(Values::new(&plain, kinds)?)
+                        }
+                        _ => None,
+                    });
+                }
+                let zone = session.zone();
+                let store = session.store_transaction()?;
+                let isolation = store.isolation();
+                let work = |transaction: &mut Transaction<'_>| {
+                    self.write(transaction, &snapshot, &chosen, &values, &zone)
+                };
+                match store.run(work)? {
+                    true => {}
+                    false if isolation == Isolation::ReadCommitted => continue,
+                    false => return Err(StoreTransaction::changed_meanwhile()),
+                }
+            }
+            return Ok(Changed {
+                verb: "MERGE",
+                rows,
+                returned: None,
+            });
+        }
+        Err(StoreTransaction::changed_meanwhile())
+    }
+
+    fn chosen(&self, batches: &[RecordBatch]) -> Result<Chosen, Refusal> {
+        let mut chosen = Chosen {
+            changed: Vec::new(),
+            new: Vec::new(),
+        };
+        let mut seen = HashSet::new();
+        for (at, batch) in batches.iter().enumerate() {
+            let wrong = |_| Refusal::new(code::INTERNAL_ERROR, "the number of a clause has another type");
+            let which = cast(batch.column(1), &DataType::Int64).map_err(wrong)?;
+            let which = arrow::array::AsArray::as_primitive::<Int64Type>(&which);
+            let numbers = rows::numbers(std::slice::from_ref(batch), 0)?;
+            let mut numbers = numbers.into_iter().peekable();
+            for row in 0..batch.num_rows() {
+                let rid = numbers.next_if(|found| found.row == row).map(|found| found.rid);
+                let clause = usize::try_from(which.value(row))
+                    .ok()
+                    .filter(|_| which.is_valid(row));
+                let Some((clause, action)) = clause.and_then(|at| Some((at, self.clauses.get(at)?))) else {
+                    continue;
+                };
+                if matches!(action, Action::Nothing) {
+                    continue;
+                }
+                let found = FoundRow {
+                    rid: rid.unwrap_or(Rid(0)),
+                    batch: at,
+                    row,
+                };
+                match rid {
+                    None => chosen.new.push((found, clause)),
+                    Some(rid) if seen.insert(rid) => chosen.changed.push((found, clause)),
+                    Some(_) => {
+                        let what = "MERGE command cannot affect row a second time";
+                        let hint = "Ensure that not more than one source row matches any one target row.";
+                        return Err(Refusal::new("21000", what).hint(hint));
+                    }
+                }
+            }
+        }
+        chosen.changed.sort_unstable();
+        Ok(chosen)
+    }
+
+    /// Locks and writes the rows. False: others have changed one of them.
+    fn write(
+        &self,
+        transaction: &mut Transaction<'_>,
+        snapshot: &Snapshot,
+        chosen: &Chosen,
+        values: &[Option<Values<'_>>],
+        zone: &Zone,
+    ) -> Result<bool, StoreFailure> {
+        let info = self.target.info.as_ref();
+        let rids = chosen.changed.iter().map(|(found, _)| found.rid);
+        if !rows::lock_all(transaction, snapshot, &info.table, rids, Lock::Exclusive)? {
+            return Ok(false);
+        }
+        transaction.defer_foreign_keys()?;
+        for (found, clause) in &chosen.changed {
+            if matches!(self.clauses[*clause], Action::Delete) {
+                transaction.delete(&info.table, found.rid)?;
+            }
+        }
+        for part in chosen.changed.chunks(TOGETHER) {
+            let mut new: Vec<(Rid, RowBuf)> = Vec::new();
+            let mut written = Vec::new();
+            for (found, clause) in part {
+                if let (Action::Update(assigned, _), Some(values)) =
+                    (&self.clauses[*clause], &values[*clause])
+                {
+                    let mut row = current(transaction, info, found.rid)?;
+                    assign_all(info, assigned, values, *found, zone, &mut row)?;
+                    new.push((found.rid, row));
+                    written.push(assigned);
+                }
+            }
+            self.check(&new, zone)?;
+            for ((rid, row), assigned) in new.iter().zip(written) {
+                write_assigned(transaction, info, *rid, assigned, row)?;
+            }
+        }
+        for part in chosen.new.chunks(TOGETHER) {
+            let mut new: Vec<(Rid, RowBuf)> = Vec::new();
+            for (found, clause) in part {
+                if let (Action::Insert(assigned, _), Some(values)) =
+                    (&self.clauses[*clause], &values[*clause])
+                {
+                    let mut row = info.table.new_row();
+                    assign_all(info, assigned, values, *found, zone, &mut row)?;
+                    new.push((found.rid, row));
+                }
+            }
+            self.check(&new, zone)?;
+            for (_, row) in &new {
+                transaction.insert(&info.table, row)?;
+            }
+        }
+        transaction.check_foreign_keys()?;
+        Ok(true)
+    }
+
+    fn check(&self, new: &[(Rid, RowBuf)], zone: &Zone) -> Result<(), StoreFailure> {
+        if self.checks.is_empty() || new.is_empty() {
+            return Ok(());
+        }
+        let info = self.target.info.as_ref();
+        let batch = rows::batch_of_new(info, new.iter().map(|(rid, row)| (*rid, row)))?;
+        Ok(self.checks.check(info, &batch, zone)?)
+    }
+}

@@ -1,0 +1,310 @@
+//! UPDATE: rows are found and their new values computed by one SELECT, then locked, checked and written by number.
+
+use super::checks::Checks;
+use super::returning::Returning;
+use super::rows::{self, FoundRow, RUNS_MAX, TOGETHER, Values};
+use super::select::{Assigned, Source, Target, alone, push, statement};
+use super::{Change, Changed, ColumnDefault, PreparedChange, TableInfo, assign};
+use crate::session::{ClientSession, Isolation, StoreFailure, StoreTransaction, Zone};
+use crate::users::WriteRight;
+use arrow::array::RecordBatch;
+use corun_store::{Lock, Rid, RowBuf, Snapshot, Transaction};
+use corun_wire::error::{Refusal, code};
+use corun_wire::values::{Kind, Type};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast::{self, SelectItem, TableWithJoins, UpdateTableFromKind, With};
+
+/// A statement that is ready to run.
+#[derive(Debug)]
+pub(crate) struct Update {
+    pub(super) target: Target,
+    /// Its first column is the row number.
+    pub(super) plan: LogicalPlan,
+    pub(super) kinds: Vec<Kind>,
+    pub(super) assigned: Vec<Assigned>,
+    pub(super) checks: Checks,
+    pub(super) returning: Option<Listed>,
+}
+
+/// RETURNING of a statement that reads other relations, too.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) list: Returning,
+    /// Where the columns of the other relations are in the SELECT.
+    pub(super) carried: Vec<Option<usize>>,
+}
+
+impl Listed {
+    /// Plans the list; what it asks of other relations goes to the end of the SELECT list.
+    pub(super) async fn plan(
+        session: &ClientSession,
+        target: &Target,
+        (with, others): (Option<&With>, &[TableWithJoins]),
+        list: Option<&[SelectItem]>,
+        items: &mut Vec<SelectItem>,
+        (types, text): (&[Type], &str),
+    ) -> Result<Option<Listed>, Refusal> {
+        let Some(list) = list else {
+            return Ok(None);
+        };
+        let mut from = vec![alone(target.relation())];
+        from.extend_from_slice(others);
+        let with = with.filter(|_| !others.is_empty()).cloned();
+        let list = Returning::plan(session, with, list, from, types, text).await?;
+        let carried = list.carry(target.info.columns.len() + 1, items);
+        Ok(Some(Listed { list, carried }))
+    }
+
+    /// The result of rows that were found there.
+    pub(super) fn rows(
+        &self,
+        rows: RecordBatch,
+        batches: &[RecordBatch],
+        found: &[FoundRow],
+        parameters: &[ScalarValue],
+    ) -> Result<RecordBatch, Refusal> {
+        let count = rows.num_rows();
+        let columns = rows::widened(rows, batches, found, &self.carried)?;
+        self.list.of_columns(&columns, count, parameters)
+    }
+}
+
+/// The types of parameters that two parts of a statement know: the longer list.
+pub(super) fn longer(one: Vec<Type>, other: Option<&[Type]>) -> Vec<Type> {
+    match other {
+        Some(other) if other.len() > one.len() => {
+            let rest = other[one.len()..].iter().copied();
+            one.into_iter().chain(rest).collect()
+        }
+        _ => one,
+    }
+}
+
+/// The types that the client gives, as those of a list; `None` where it does not say all.
+pub(super) fn given(types: &[u32]) -> Vec<Type> {
+    let known = types
+        .iter()
+        .map_while(|oid| Type::of(*oid).filter(|_| *oid != 705));
+    known.collect()
+}
+
+/// Plans it.
+pub(super) async fn prepare(
+    session: &ClientSession,
+    of: &ast::Update,
+    types: &[u32],
+    text: &str,
+) -> Result<PreparedChange, Refusal> {
+    prepare_with(session, None, of, types, text).await
+}
+
+/// Plans it with the queries of a `WITH`.
+pub(super) async fn prepare_with(
+    session: &ClientSession,
+    with: Option<&With>,
+    of: &ast::Update,
+    types: &[u32],
+    text: &str,
+) -> Result<PreparedChange, Refusal> {
+    let unsupported = |what: &str| {
+        Err(Refusal::new(
+            code::SYNTAX_ERROR,
+            format!("UPDATE takes no {what}"),
+        ))
+    };
+    if !of.table.joins.is_empty() {
+        return unsupported("join before SET");
+    }
+    if of.output.is_some() || of.or.is_some() || !of.order_by.is_empty() || of.limit.is_some() {
+        return unsupported("OUTPUT, OR, ORDER BY or LIMIT");
+    }
+    let target = Target::of(session, &of.table.relation, WriteRight::Update)?;
+    let mut of = of.clone();
+    target.unqualify(&mut of);
+    let others = match of.from {
+        None => Vec::new(),
+        Some(UpdateTableFromKind::AfterSet(from)) => from,
+        Some(UpdateTableFromKind::BeforeSet(_)) => return unsupported("FROM before SET"),
+    };
+    let mut items = Vec::new();
+    push(&mut items, target.rid());
+    let assigned = target.assignments(&of.assignments, &mut items, text)?;
+    let list = of.returning.as_deref();
+    let before = items.len();
+    let sources = (with, others.as_slice());
+    let mut returning =
+        Listed::plan(session, &target, sources, list, &mut items, (&given(types), text)).await?;
+    let mut from = vec![alone(target.relation())];
+    from.extend(others.iter().cloned());
+    let select = super::select::select(items.clone(), from, of.selection);
+    let planned = session
+        .plan_ast(statement(with.cloned(), select), types, text)
+        .await?;
+    if let Some(first) = &returning
+        && !first.list.parameters().is_empty()
+        && !planned.parameters.is_empty()
+    {
+        let mut again = items[..before].to_vec();
+        let types = (planned.parameters.as_slice(), text);
+        returning = Listed::plan(session, &target, sources, list, &mut again, types).await?;
+    }
+    let columns = session.columns(&planned.plan)?;
+    target.check_types(&columns, &items, &assigned)?;
+    let update = Update {
+        kinds: target.kinds(&columns, &assigned),
+        checks: Checks::plan(session, &target.info).await?,
+        plan: planned.plan,
+        target,
+        assigned,
+        returning,
+    };
+    let listed = update.returning.as_ref();
+    Ok(PreparedChange {
+        parameters: longer(planned.parameters, listed.map(|listed| listed.list.parameters())),
+        columns: listed.map(|listed| listed.list.columns()),
+        change: Change::Update(update),
+    })
+}
+
+impl Update {
+    /// Runs it.
+    pub(super) async fn run(
+        &self,
+        session: &mut ClientSession,
+        parameters: &[ScalarValue],
+    ) -> Result<Changed, Refusal> {
+        for _ in 0..RUNS_MAX {
+            let (batches, snapshot) = session.read_all(self.plan.clone(), parameters).await?;
+            let found = rows::once(rows::numbers(&batches, 0)?);
+            let zone = session.zone();
+            let (rows, returned) = match found.is_empty() {
+                true => (0, Vec::new()),
+                false => {
+                    let plain = rows::plain_batches(&batches)?;
+                    let values = Values::new(&plain, &self.kinds)?;
+                    let read = Read {
+                        batches: &batches,
+                        found: &found,
+                        values,
+                        zone,
+                    };
+                    let store = session.store_transaction()?;
+                    let isolation = store.isolation();
+                    let written =
+                        store.run(|transaction| self.write(transaction, &snapshot, &read, parameters))?;
+                    match written {
+                        Some(returned) => (found.len() as u64, returned),
+                        None if isolation == Isolation::ReadCommitted => continue,
+                        None => return Err(StoreTransaction::changed_meanwhile()),
+                    }
+                }
+            };
+            return Ok(Changed {
+                verb: "UPDATE",
+                rows,
+                returned: self.returning.as_ref().map(|_| returned),
+            });
+        }
+        Err(StoreTransaction::changed_meanwhile())
+    }
+
+    /// Locks and writes the rows; `None`: others have changed one of them.
+    fn write(
+        &self,
+        transaction: &mut Transaction<'_>,
+        snapshot: &Snapshot,
+        read: &Read<'_>,
+        parameters: &[ScalarValue],
+    ) -> Result<Option<Vec<RecordBatch>>, StoreFailure> {
+        let info = self.target.info.as_ref();
+        let rids = read.found.iter().map(|found| found.rid);
+        if !rows::lock_all(transaction, snapshot, &info.table, rids, Lock::Exclusive)? {
+            return Ok(None);
+        }
+        let whole = !self.checks.is_empty() || self.returning.is_some();
+        let mut returned = Vec::new();
+        transaction.defer_foreign_keys()?;
+        for found in read.found.chunks(TOGETHER) {
+            let mut new: Vec<(Rid, RowBuf)> = Vec::with_capacity(found.len());
+            for &found in found {
+                let mut row = match whole {
+                    true => current(transaction, info, found.rid)?,
+                    false => info.table.new_row(),
+                };
+                assign_all(info, &self.assigned, &read.values, found, &read.zone, &mut row)?;
+                new.push((found.rid, row));
+            }
+            if whole {
+                let batch = rows::batch_of_new(info, new.iter().map(|(rid, row)| (*rid, row)))?;
+                self.checks.check(info, &batch, &read.zone)?;
+                if let Some(returning) = &self.returning {
+                    returned.push(returning.rows(batch, read.batches, found, parameters)?);
+                }
+            }
+            for (rid, new) in &new {
+                write_assigned(transaction, info, *rid, &self.assigned, new)?;
+            }
+        }
+        transaction.check_foreign_keys()?;
+        Ok(Some(returned))
+    }
+}
+
+/// What the SELECT of a statement has given.
+struct Read<'a> {
+    batches: &'a [RecordBatch],
+    found: &'a [FoundRow],
+    values: Values<'a>,
+    zone: Zone,
+}
+
+/// A copy of a row as it is now; it is locked.
+pub(super) fn current(
+    transaction: &Transaction<'_>,
+    info: &TableInfo,
+    rid: Rid,
+) -> Result<RowBuf, StoreFailure> {
+    let row = transaction.get(&info.table, rid, Lock::Exclusive)?;
+    let row = row.ok_or_else(StoreTransaction::changed_meanwhile)?;
+    Ok(rows::copy(info, row)?)
+}
+
+/// Puts the values of a row of a SELECT into a row of the store.
+pub(super) fn assign_all(
+    info: &TableInfo,
+    assigned: &[Assigned],
+    values: &Values<'_>,
+    found: FoundRow,
+    zone: &Zone,
+    row: &mut RowBuf,
+) -> Result<(), StoreFailure> {
+    for Assigned { column: at, to } in assigned {
+        let column = &info.columns[*at];
+        match (to, &column.default) {
+            (Source::Item(item), _) => {
+                let value = values.get(found, *item)?;
+                assign(column, *at, value.as_ref(), zone, row)?;
+            }
+            (Source::Default, ColumnDefault::Constant(value)) => row.set(*at, value.value())?,
+            (Source::Default, _) => assign(column, *at, None, zone, row)?,
+        }
+    }
+    Ok(())
+}
+
+/// Writes the columns that are assigned, which `new` has.
+pub(super) fn write_assigned(
+    transaction: &Transaction<'_>,
+    info: &TableInfo,
+    rid: Rid,
+    assigned: &[Assigned],
+    new: &RowBuf,
+) -> Result<(), StoreFailure> {
+    let values = new.row();
+    transaction.update(&info.table, rid, |row| {
+        let mut columns = assigned.iter().map(|assigned| assigned.column);
+        columns.try_for_each(|column| row.set(column, values.value(column)))
+    })?;
+    Ok(())
+}
