@@ -8,17 +8,19 @@
 //! An upsert locks no interval of keys, as a read of the missing key would: two transactions that both had locked it could not insert
 //! any more. It needs none: it says nothing about the key before it has a row of that key locked, the old one or its own.
 //!
+//! [`Transaction::find_for_update`] and [`Transaction::insert_or_lock`] are its two steps, for programs that do something else with the row.
+//!
 //! What it is not: a faster way. Each call looks the key up; a program that has the rid uses [`Transaction::update`].
 
 use crate::error::{Result, StoreError};
-use crate::index::IndexInner;
+use crate::index::{Index, IndexInner};
 use crate::known::Reach;
 use crate::lock::RowMode;
 use crate::row::{RowBuf, RowError, RowRef};
 use crate::session::State;
 use crate::slots::Rid;
 use crate::table::Table;
-use crate::transaction::{Direction, Lock, NOW, Transaction};
+use crate::transaction::{Direction, Found, Lock, NOW, Transaction};
 use crate::value::Value;
 
 impl Transaction<'_> {
@@ -106,6 +108,77 @@ impl Transaction<'_> {
                 }
                 Err(error) => Err(error),
             }
+        })
+    }
+
+    /// As [`Transaction::fetch_for_update`], but a key that no row has is not locked: others may add it at once. For those who insert then
+    /// ([`Transaction::insert_or_lock`]), as an upsert does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn find_for_update<'t>(&'t self, index: &'t Index, key: &[Value<'_>]) -> Result<Option<Found<'t>>> {
+        index.check_unique()?;
+        let layout = &index.inner.layout;
+        let Some(key) = layout.exact(key)? else {
+            return Ok(None);
+        };
+        self.operate(index.inner.fetch, |state| {
+            let reach = self.reach(state, &index.table, Reach::WriteRows)?;
+            index.check()?;
+            let range = key.range();
+            let mut cursor = index.inner.tree.cursor();
+            cursor.seek(&range, Direction::Ascending);
+            while let Some((_, rid)) = cursor.next(&range, Direction::Ascending) {
+                let row = self.lock_and_read(state, &index.table, rid, Lock::Exclusive, reach, NOW)?;
+                if let Some(row) =
+                    row.filter(|&row| layout.of_row(row) == key.words && layout.is_of(row, &key))
+                {
+                    return Ok(Some(Found { rid, row }));
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    /// As [`Transaction::insert`], but a row that has a key of a unique index already is locked exclusively when it is refused: after
+    /// [`StoreError::Duplicate`] it is there, and stays.
+    ///
+    /// ```
+    /// # use corun_store::{Options, Store, StoreError, TableDef, Type, Value};
+    /// # let store = Store::in_memory(Options::default())?;
+    /// let definition = TableDef::new("t").column("id", Type::I64).column("n", Type::I64).primary_key(&["id"]);
+    /// let table = store.create_table(definition)?;
+    /// let by_id = table.primary();
+    /// let mut session = store.session_here()?;
+    /// session.run(|transaction| {
+    ///     let mut row = table.new_row();
+    ///     row.set("id", 1)?;
+    ///     for n in 1..=3 {
+    ///         row.set("n", n)?;
+    ///         while transaction.find_for_update(&by_id, &[Value::Int(1)])?.is_none() {
+    ///             match transaction.insert_or_lock(&table, &row) {
+    ///                 Err(StoreError::Duplicate { .. }) => continue,
+    ///                 inserted => inserted?,
+    ///             };
+    ///         }
+    ///         let found = transaction.find_for_update(&by_id, &[Value::Int(1)])?.expect("it is there");
+    ///         transaction.update(&table, found.rid, |row| row.set("n", n))?;
+    ///     }
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(table.rows(), 1);
+    /// # Ok::<(), StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::insert`].
+    pub fn insert_or_lock(&self, table: &Table, row: &RowBuf) -> Result<Rid> {
+        let row = row.whole(table.0.name(), &table.0.layouts)?;
+        self.operate(table.0.operations.insert, |state| {
+            self.reach(state, table, Reach::WriteRows)?;
+            let (rid, slot) = self.free_row(state, table)?;
+            self.change(state, table, (rid, slot), None, Some(row), Some(RowMode::X))?;
+            Ok(rid)
         })
     }
 

@@ -572,7 +572,7 @@ fn dropped(table: &Table) -> StoreError {
 
 impl Index {
     /// Whether it can still be used, by who has its table locked.
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.inner.is_live() && self.inner.is_kept() {
             Ok(())
         } else {

@@ -174,7 +174,7 @@ impl Transaction<'_> {
         })
     }
 
-    /// Makes a new version of a row that is locked, the entries it needs, and what foreign keys make of it. A row that has its primary key
+    /// Makes a new version of a row that is locked, the entries it needs, and what foreign keys make of it. A row that has a key of a unique index
     /// already is locked in mode `same_key`; without one, unique indexes and foreign keys are not looked at.
     #[inline]
     pub(crate) fn change(
@@ -314,7 +314,6 @@ impl Transaction<'_> {
                 match index.tree.insert_unique(&key, rid).map_err(refused)? {
                     Ok(()) => true,
                     Err(_) => {
-                        let same_key = if number == 0 { same_key } else { RowMode::S };
                         self.enter_beside(state, table, index, entry, after, same_key)?;
                         false
                     }

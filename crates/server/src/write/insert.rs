@@ -1,0 +1,502 @@
+//! `INSERT`: rows of `VALUES`, of a query, or of defaults, into a table of the store.
+//!
+//! ```text
+//!   VALUES of literals, parameters, defaults ─► rows (cells)          ─┐
+//!   VALUES of anything else ─► a query without tables (plans) ─► rows ─┼─► columns' defaults (defaults) ─► written (writer)
+//!   SELECT ─► read to its end ─► rows                                 ─┘
+//! ```
+//!
+//! Order of calls: [`prepare`], then [`Insert::run`]. What it is not: `COPY` ([`super::copy`]), which has the defaults and the writer from here.
+
+mod cells;
+mod defaults;
+mod overriding;
+mod plans;
+mod target;
+mod writer;
+
+pub(crate) use defaults::{DefaultValues, Defaults, Uses};
+pub(crate) use overriding::without_overriding;
+pub(crate) use target::{Filler, column_name, null_refused, position, positions, text_of};
+pub(crate) use writer::{Made, NewRows, Progress, TOGETHER, Writer};
+
+use self::cells::{Evaluated, Values, check_width, decided, placeholder, untyped};
+use self::overriding::{Overriding, overriding};
+use self::plans::{add_types, known_types, parameters_in};
+use super::checks::Checks;
+use super::conflict::OnConflict;
+use super::returning::Returning;
+use super::select::{Target, alone};
+use super::{Change, Changed, Identity, PreparedChange, TableInfo};
+use crate::session::{ClientSession, Zone, cells_as, columns_of, plain_columns};
+use crate::users::WriteRight;
+use arrow::array::RecordBatch;
+use corun_store::RowBuf;
+use corun_wire::error::{Refusal, code};
+use corun_wire::values::{Format, Type, Value};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Insert as Clause, OnConflictAction, OnInsert, Parens, Query, SelectItem, SetExpr, Statement,
+    TableAlias, TableObject,
+};
+use std::sync::Arc;
+
+/// Rows of an `INSERT` that is short. Unmeasured.
+const SHORT_ROWS_MAX: usize = 100;
+
+/// An `INSERT`, planned.
+#[derive(Debug)]
+pub(crate) struct Insert {
+    writer: Writer,
+    source: Source,
+    defaults: Defaults,
+    parameters: Vec<Type>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Values(Values),
+    Query(Box<Rows>),
+}
+
+/// Rows of a query.
+#[derive(Debug)]
+struct Rows {
+    plan: LogicalPlan,
+    columns: Vec<RowsColumn>,
+}
+
+/// A column of a query's rows.
+#[derive(Debug, Clone, Copy)]
+struct RowsColumn {
+    /// Its place in the table; `None`: its values are not taken.
+    to: Option<usize>,
+    /// Texts are read as the column's type: they are literals or parameters that have no type of their own.
+    is_untyped: bool,
+}
+
+/// Plans an `INSERT`. `types` are those that the client gives for the first parameters (0: none).
+///
+/// # Errors
+/// Whatever is wrong with it.
+pub(super) async fn prepare(
+    session: &ClientSession,
+    of: &Clause,
+    types: &[u32],
+    text: &str,
+) -> Result<PreparedChange, Refusal> {
+    let TableObject::TableName(name) = &of.table else {
+        let what = format!("rows can be inserted into a table only, not into {}", of.table);
+        return Err(Refusal::new(code::SYNTAX_ERROR, what));
+    };
+    if of.overwrite || of.partitioned.is_some() || of.output.is_some() || !of.assignments.is_empty() {
+        return Err(Refusal::new(code::SYNTAX_ERROR, "this form of INSERT is not SQL"));
+    }
+    let info = session.table_info(name)?;
+    session.check_may_write(WriteRight::Insert, &info)?;
+    let alias = of.table_alias.as_ref().map(|alias| TableAlias {
+        explicit: true,
+        name: alias.alias.clone(),
+        columns: Vec::new(),
+        at: None,
+    });
+    let target = Target::named(Arc::clone(&info), name, alias.as_ref());
+    let overriding = overriding(text);
+    let mut types = types.to_vec();
+    let listed = of
+        .columns
+        .iter()
+        .map(column_name)
+        .collect::<Result<Vec<_>, _>>()?;
+    let columns = positions(&info, listed.iter().copied())?;
+    let ignored: Vec<usize> = match overriding {
+        Some(Overriding::User) => (0..info.columns.len())
+            .filter(|at| info.columns[*at].identity.is_some())
+            .collect(),
+        _ => Vec::new(),
+    };
+    let is_listed = !listed.is_empty();
+    let source = match of.source.as_deref() {
+        None => Source::Values(Values::of_defaults()),
+        Some(query) => match plain_rows(query) {
+            Some(rows) => {
+                let columns = (columns.as_slice(), is_listed);
+                Source::Values(Values::read(session, &info, columns, &ignored, rows, &mut types, text).await?)
+            }
+            None => {
+                let rows = Rows::plan(
+                    session, &info, query, &columns, is_listed, &ignored, &mut types, text,
+                );
+                Source::Query(Box::new(rows.await?))
+            }
+        },
+    };
+    if overriding.is_none() {
+        source.check_identities(&info)?;
+    }
+    let defaults = Defaults::plan(session, &info, source.defaults(&info)).await?;
+    let conflict = match &of.on {
+        None => None,
+        Some(OnInsert::OnConflict(clause)) => {
+            let used = parameters_in(clause);
+            if matches!(clause.action, OnConflictAction::DoUpdate(_)) {
+                session.check_may_write(WriteRight::Update, &info)?;
+            }
+            let planned = OnConflict::plan(session, &target, clause, &known_types(&types), text).await?;
+            add_types(&mut types, planned.parameters(), &used);
+            Some(planned)
+        }
+        Some(_) => {
+            let what = "ON DUPLICATE KEY UPDATE is not PostgreSQL's";
+            return Err(Refusal::new(code::SYNTAX_ERROR, what).hint("Use ON CONFLICT ... DO UPDATE."));
+        }
+    };
+    let returning = match &of.returning {
+        None => None,
+        Some(items) => {
+            let mut items = items.clone();
+            items.iter_mut().for_each(|item| target.unqualify(item));
+            let used = parameters_in(&items);
+            let from = vec![alone(target.relation())];
+            let planned = Returning::plan(session, None, &items, from, &known_types(&types), text).await?;
+            add_types(&mut types, planned.parameters(), &used);
+            Some(planned)
+        }
+    };
+    let parameters = decided(&types)?;
+    let columns = returning.as_ref().map(Returning::columns);
+    let checks = Checks::plan(session, &info).await?;
+    let insert = Insert {
+        writer: Writer {
+            info,
+            checks,
+            conflict,
+            returning,
+        },
+        source,
+        defaults,
+        parameters: parameters.clone(),
+    };
+    Ok(PreparedChange {
+        change: Change::Insert(insert),
+        parameters,
+        columns,
+    })
+}
+
+/// The rows of a query that is nothing but `VALUES`.
+fn plain_rows(query: &Query) -> Option<&[Parens<Vec<Expr>>]> {
+    let is_plain = query.with.is_none()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none()
+        && query.locks.is_empty();
+    match query.body.as_ref() {
+        SetExpr::Values(values) if is_plain => Some(&values.rows),
+        _ => None,
+    }
+}
+
+impl Source {
+    /// An identity that is always generated takes no values.
+    fn check_identities(&self, info: &TableInfo) -> Result<(), Refusal> {
+        let always = |at: &usize| info.columns[*at].identity == Some(Identity::Always);
+        let given = match self {
+            Source::Values(values) => {
+                let mut given = values.columns().iter().enumerate();
+                given
+                    .find(|(at, column)| always(column) && !values.is_default(*at))
+                    .map(|(_, column)| *column)
+            }
+            Source::Query(rows) => rows.columns.iter().filter_map(|column| column.to).find(always),
+        };
+        let Some(column) = given.and_then(|at| info.columns.get(at)) else {
+            return Ok(());
+        };
+        let name = &column.name;
+        Err(Refusal::new(
+            "428C9",
+            format!("cannot insert a non-DEFAULT value into column \"{name}\""),
+        )
+        .detail(format!(
+            "Column \"{name}\" is an identity column defined as GENERATED ALWAYS."
+        ))
+        .hint("Use OVERRIDING SYSTEM VALUE to override."))
+    }
+
+    /// Columns that get their defaults in some row.
+    fn defaults<'a>(&'a self, info: &'a TableInfo) -> impl Iterator<Item = usize> + 'a {
+        (0..info.columns.len()).filter(move |column| match self {
+            Source::Values(values) => match values.columns().iter().position(|at| at == column) {
+                None => true,
+                Some(at) => (0..values.rows()).any(|row| values.uses_default(row, at)),
+            },
+            Source::Query(rows) => rows.columns.iter().all(|of| of.to != Some(*column)),
+        })
+    }
+}
+
+impl Rows {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what a clause is planned by, none of which belongs together"
+    )]
+    async fn plan(
+        session: &ClientSession,
+        info: &TableInfo,
+        query: &Query,
+        columns: &[usize],
+        is_listed: bool,
+        ignored: &[usize],
+        types: &mut Vec<u32>,
+        text: &str,
+    ) -> Result<Rows, Refusal> {
+        let items: &[SelectItem] = match query.body.as_ref() {
+            SetExpr::Select(select) => &select.projection,
+            _ => &[],
+        };
+        let expression = |at: usize| match items.get(at)? {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+            _ => None,
+        };
+        // Behind `*` places say nothing.
+        let plain = items.iter().take_while(|item| {
+            matches!(
+                item,
+                SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }
+            )
+        });
+        let plain = plain.count();
+        let untyped: Vec<bool> = (0..plain)
+            .map(|at| expression(at).is_some_and(is_untyped))
+            .collect();
+        for (at, column) in (0..plain).zip(columns) {
+            if let Some(number) = expression(at).and_then(placeholder) {
+                if types.len() <= number {
+                    types.resize(number + 1, 0);
+                }
+                if matches!(types[number], 0 | 705) {
+                    types[number] = info.columns[*column].declared.of.oid();
+                }
+            }
+        }
+        let used = parameters_in(query);
+        let statement = Statement::Query(Box::new(query.clone()));
+        let planned = session.plan_ast(statement, types, text).await?;
+        add_types(types, &planned.parameters, &used);
+        let width = planned.plan.schema().fields().len();
+        check_width(columns.len(), width, is_listed)?;
+        let columns = columns
+            .iter()
+            .take(width)
+            .enumerate()
+            .map(|(at, column)| RowsColumn {
+                to: (!ignored.contains(column)).then_some(*column),
+                is_untyped: untyped.get(at).copied().unwrap_or(false),
+            });
+        Ok(Rows {
+            plan: planned.plan,
+            columns: columns.collect(),
+        })
+    }
+}
+
+/// A literal or a parameter, which is what the column is.
+fn is_untyped(of: &Expr) -> bool {
+    match of {
+        Expr::Nested(inner) => is_untyped(inner),
+        Expr::Value(value) => untyped(&value.value).is_some() || placeholder(of).is_some(),
+        _ => false,
+    }
+}
+
+impl Insert {
+    /// Whether it is of values that need no planner, and few.
+    pub(super) fn is_of_values(&self) -> bool {
+        let few = |values: &Values| values.is_plain() && values.rows() <= SHORT_ROWS_MAX;
+        self.writer.conflict.is_none() && matches!(&self.source, Source::Values(values) if few(values))
+    }
+
+    /// Writes the rows.
+    ///
+    /// # Errors
+    /// What speaks against a row; locks that are not granted. Nothing of the statement stays then, if the caller goes back to where it began.
+    pub(crate) async fn run(
+        &self,
+        session: &mut ClientSession,
+        parameters: &[ScalarValue],
+    ) -> Result<Changed, Refusal> {
+        let Writer { info, conflict, .. } = &self.writer;
+        session.check_may_write(WriteRight::Insert, info)?;
+        if conflict.as_ref().is_some_and(OnConflict::updates) {
+            session.check_may_write(WriteRight::Update, info)?;
+        }
+        let mut progress = Progress::default();
+        match &self.source {
+            Source::Values(values) => {
+                self.run_values(values, session, parameters, &mut progress)
+                    .await?
+            }
+            Source::Query(rows) => self.run_query(rows, session, parameters, &mut progress).await?,
+        }
+        Ok(Changed {
+            verb: "INSERT 0",
+            rows: progress.rows,
+            returned: self.writer.returning.as_ref().map(|_| progress.returned),
+        })
+    }
+
+    async fn run_values(
+        &self,
+        values: &Values,
+        session: &mut ClientSession,
+        parameters: &[ScalarValue],
+        progress: &mut Progress,
+    ) -> Result<(), Refusal> {
+        let evaluated = values.evaluate(session, &self.parameters, parameters).await?;
+        let info = &self.writer.info;
+        for begin in (0..values.rows()).step_by(TOGETHER) {
+            if begin > 0 {
+                tokio::task::yield_now().await;
+            }
+            let count = TOGETHER.min(values.rows() - begin);
+            let uses = |column: usize| match values.columns().iter().position(|at| *at == column) {
+                None => Uses::All,
+                Some(at) => {
+                    let mut next = 0;
+                    let place = |row: usize| {
+                        let uses = values.uses_default(begin + row, at);
+                        let place = uses.then_some(next);
+                        next += u32::from(uses);
+                        place
+                    };
+                    Uses::Some((0..count).map(place).collect())
+                }
+            };
+            let defaults = self.defaults.values(session, count, uses).await?;
+            let mut rows = ValueRows {
+                filler: Filler::new(info, session.zone(), values.columns()),
+                values,
+                evaluated: &evaluated,
+                defaults: &defaults,
+                begin,
+                count,
+            };
+            self.writer.write(session, &mut rows, progress, parameters)?;
+        }
+        Ok(())
+    }
+
+    async fn run_query(
+        &self,
+        rows: &Rows,
+        session: &mut ClientSession,
+        parameters: &[ScalarValue],
+        progress: &mut Progress,
+    ) -> Result<(), Refusal> {
+        let (batches, _) = session.read_all(rows.plan.clone(), parameters).await?;
+        // The last first, so that each is dropped as soon as it is written.
+        let mut batches: Vec<RecordBatch> = batches.into_iter().rev().collect();
+        while let Some(batch) = batches.pop() {
+            for begin in (0..batch.num_rows()).step_by(TOGETHER) {
+                tokio::task::yield_now().await;
+                let part = batch.slice(begin, TOGETHER.min(batch.num_rows() - begin));
+                let defaults = self
+                    .defaults
+                    .values(session, part.num_rows(), |_| Uses::All)
+                    .await?;
+                self.write_part(rows, &part, &defaults, session, progress, parameters)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_part(
+        &self,
+        rows: &Rows,
+        part: &RecordBatch,
+        defaults: &DefaultValues,
+        session: &mut ClientSession,
+        progress: &mut Progress,
+        parameters: &[ScalarValue],
+    ) -> Result<(), Refusal> {
+        let info = &self.writer.info;
+        let arrays = plain_columns(part)?;
+        let types = columns_of(part.schema_ref());
+        let mut columns = Vec::with_capacity(rows.columns.len());
+        for ((of, array), column) in rows.columns.iter().zip(&arrays).zip(&types) {
+            if let Some(to) = of.to {
+                columns.push((to, of.is_untyped, cells_as(array.as_ref(), column.of.kind)?));
+            }
+        }
+        let given: Vec<usize> = columns.iter().map(|(to, ..)| *to).collect();
+        let zone = session.zone();
+        let mut rows = QueryRows {
+            filler: Filler::new(info, zone, &given),
+            info,
+            zone,
+            columns,
+            defaults,
+            count: part.num_rows(),
+        };
+        self.writer.write(session, &mut rows, progress, parameters)
+    }
+}
+
+/// Rows of `VALUES`, from one on.
+struct ValueRows<'a> {
+    filler: Filler<'a>,
+    values: &'a Values,
+    evaluated: &'a Evaluated<'a>,
+    defaults: &'a DefaultValues,
+    begin: usize,
+    count: usize,
+}
+
+impl NewRows for ValueRows<'_> {
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn row(&mut self, at: usize) -> Result<&RowBuf, Refusal> {
+        self.filler.begin();
+        self.values
+            .set(self.begin + at, self.evaluated, &mut self.filler)?;
+        self.defaults.set(at, &mut self.filler)?;
+        self.filler.finish()
+    }
+}
+
+/// Rows of a query: where each column goes, whether it is untyped, and its values.
+struct QueryRows<'a> {
+    filler: Filler<'a>,
+    info: &'a TableInfo,
+    zone: Zone,
+    columns: Vec<(usize, bool, crate::session::Cells<'a>)>,
+    defaults: &'a DefaultValues,
+    count: usize,
+}
+
+impl NewRows for QueryRows<'_> {
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn row(&mut self, at: usize) -> Result<&RowBuf, Refusal> {
+        self.filler.begin();
+        for (to, is_untyped, cells) in &self.columns {
+            let value = cells(at)?;
+            match &value {
+                Some(Value::Text(text)) if *is_untyped => {
+                    let of = self.info.columns[*to].declared.of;
+                    let value = Value::read(of, Format::Text, text.as_bytes(), &self.zone)?;
+                    self.filler.set(*to, Some(&value))?;
+                }
+                value => self.filler.set(*to, value.as_ref())?,
+            }
+        }
+        self.defaults.set(at, &mut self.filler)?;
+        self.filler.finish()
+    }
+}

@@ -1,0 +1,164 @@
+//! Expressions without tables, as queries that the session plans and reads.
+
+use super::cells::placeholder;
+use crate::session::{ClientSession, cells_as, columns_of, plain_columns};
+use arrow::array::RecordBatch;
+use corun_wire::error::{Refusal, code};
+use corun_wire::values::{Kind, Type, Value};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, Query, SelectItem, SetExpr, Statement, ValueWithSpan, Visit, Visitor,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use std::ops::ControlFlow;
+
+/// Expressions of one query at most: what the planner takes for each grows with their number.
+pub(super) const TOGETHER: usize = 128;
+
+fn not_readable(text: &str, why: &str) -> Refusal {
+    Refusal::new(
+        code::INTERNAL_ERROR,
+        format!("the expression {text} cannot be read: {why}"),
+    )
+}
+
+/// `SELECT` of these, with so many rows.
+///
+/// # Errors
+/// None that is known.
+pub(super) fn select_of(expressions: Vec<Expr>, rows: usize) -> Result<Statement, Refusal> {
+    let text = match rows {
+        1 => "SELECT 1".to_owned(),
+        rows => format!("SELECT 1 FROM generate_series(1, {rows})"),
+    };
+    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, &text);
+    let mut parsed = parsed.map_err(|error| not_readable(&text, &error.to_string()))?;
+    let Some(Statement::Query(mut query)) = parsed.pop() else {
+        return Err(not_readable(&text, "it is no query"));
+    };
+    let Query { body, .. } = query.as_mut();
+    if let SetExpr::Select(select) = body.as_mut() {
+        select.projection = expressions
+            .into_iter()
+            .enumerate()
+            .map(|(at, expr)| SelectItem::ExprWithAlias {
+                expr,
+                alias: Ident::new(format!("c{at}")),
+            })
+            .collect();
+    }
+    Ok(Statement::Query(query))
+}
+
+/// A plan of one row of expressions, and how many these are.
+#[derive(Debug)]
+pub(super) struct OneRow {
+    plan: LogicalPlan,
+}
+
+impl OneRow {
+    /// Plans expressions. Types of parameters that it finds are added to `types`.
+    pub(super) async fn plan(
+        session: &ClientSession,
+        expressions: Vec<Expr>,
+        types: &mut Vec<u32>,
+        text: &str,
+    ) -> Result<OneRow, Refusal> {
+        let used = parameters_in(&expressions);
+        let statement = select_of(expressions, 1)?;
+        let planned = session.plan_ast(statement, types, text).await?;
+        add_types(types, &planned.parameters, &used);
+        Ok(OneRow { plan: planned.plan })
+    }
+
+    /// Their values.
+    ///
+    /// # Errors
+    /// Whatever fails.
+    pub(super) async fn values(
+        &self,
+        session: &mut ClientSession,
+        parameters: &[ScalarValue],
+    ) -> Result<Vec<Option<Value<'static>>>, Refusal> {
+        let (batches, _) = session.read_all(self.plan.clone(), parameters).await?;
+        let batch = batches.iter().find(|batch| batch.num_rows() > 0);
+        let batch = batch.ok_or_else(|| Refusal::new(code::INTERNAL_ERROR, "an expression has no value"))?;
+        (0..batch.num_columns())
+            .map(|at| Ok(column_values(batch, at)?.swap_remove(0)))
+            .collect()
+    }
+}
+
+/// All values of a column.
+///
+/// # Errors
+/// A type that has no values here.
+pub(super) fn column_values(batch: &RecordBatch, at: usize) -> Result<Vec<Option<Value<'static>>>, Refusal> {
+    let kind = columns_of(batch.schema_ref())[at].of.kind;
+    let array = plain_column(batch, at)?;
+    let cells = cells_as(array.as_ref(), kind)?;
+    (0..batch.num_rows())
+        .map(|row| Ok(cells(row)?.map(Value::into_owned)))
+        .collect()
+}
+
+/// A column without dictionaries and runs.
+///
+/// # Errors
+/// None that is known.
+pub(super) fn plain_column(batch: &RecordBatch, at: usize) -> Result<arrow::array::ArrayRef, Refusal> {
+    let one = batch
+        .project(&[at])
+        .map_err(|error| Refusal::new(code::INTERNAL_ERROR, error.to_string()))?;
+    let mut columns = plain_columns(&one)?;
+    Ok(columns.swap_remove(0))
+}
+
+/// Fills in what the planner has found of types of parameters: of those that it has seen.
+pub(super) fn add_types(types: &mut Vec<u32>, found: &[Type], used: &[usize]) {
+    for at in used {
+        let Some(of) = found.get(*at) else {
+            continue;
+        };
+        if types.len() <= *at {
+            types.resize(*at + 1, 0);
+        }
+        if matches!(types[*at], 0 | 705) {
+            types[*at] = of.oid();
+        }
+    }
+}
+
+/// Types of parameters as far as they are known.
+pub(super) fn known_types(types: &[u32]) -> Vec<Type> {
+    let unknown = Type::single(Kind::Unknown);
+    types
+        .iter()
+        .map(|oid| Type::of(*oid).unwrap_or(unknown))
+        .collect()
+}
+
+/// The positions of the parameters that a part of a statement has.
+pub(super) fn parameters_in(of: &impl Visit) -> Vec<usize> {
+    struct Found(Vec<usize>);
+    impl Visitor for Found {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, of: &Expr) -> ControlFlow<()> {
+            self.0.extend(placeholder(of));
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_value(&mut self, of: &ValueWithSpan) -> ControlFlow<()> {
+            self.0.extend(placeholder(&Expr::Value(of.clone())));
+            ControlFlow::Continue(())
+        }
+    }
+    let mut found = Found(Vec::new());
+    _ = of.visit(&mut found);
+    found.0.sort_unstable();
+    found.0.dedup();
+    found.0
+}
