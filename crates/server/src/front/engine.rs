@@ -187,6 +187,18 @@ impl SqlSession for ClientSession {
     type Prepared = Arc<Prepared>;
     type Portal = Portal;
 
+    fn is_short_text(&self, sql: &str) -> bool {
+        ClientSession::is_short_text(self, sql)
+    }
+
+    fn is_short_parse(&self, sql: &str, types: &[u32]) -> bool {
+        ClientSession::is_short_parse(self, sql, types)
+    }
+
+    fn is_short(&self, statement: &Arc<Prepared>) -> bool {
+        ClientSession::is_short(self, statement)
+    }
+
     fn reported(&self) -> Vec<(String, String)> {
         ClientSession::reported(self)
     }
@@ -197,8 +209,15 @@ impl SqlSession for ClientSession {
     }
 
     async fn prepare(&mut self, sql: &str, types: &[u32]) -> Result<Described<Arc<Prepared>>, Refusal> {
-        let parsed = self.one(sql)?;
-        let statement = ClientSession::prepare(self, parsed, types).await?;
+        let statement = match self.parsed_before(sql, types) {
+            Some(statement) => statement,
+            None => {
+                let parsed = self.one(sql)?;
+                let statement = ClientSession::prepare(self, parsed, types).await?;
+                self.note_parse(sql, types, &statement).await;
+                statement
+            }
+        };
         Ok(Described {
             parameters: statement.parameters.clone(),
             columns: statement.columns.clone(),

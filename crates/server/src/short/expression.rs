@@ -6,7 +6,7 @@
 use super::key;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use corun_store::{Rid, RowRef};
+use corun_store::{Found, Rid, RowRef};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::execution::context::ExecutionProps;
@@ -20,6 +20,15 @@ use std::sync::Arc;
 pub(super) struct At<'r> {
     pub(super) rid: Rid,
     pub(super) row: RowRef<'r>,
+}
+
+impl<'r> At<'r> {
+    pub(super) fn of(found: Found<'r>) -> Self {
+        At {
+            rid: found.rid,
+            row: found.row,
+        }
+    }
 }
 
 /// What an expression is given.

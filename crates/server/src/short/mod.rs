@@ -19,9 +19,9 @@ mod plan;
 mod run;
 mod wait;
 
-pub(crate) use lifted::{Lifted, lift};
+pub(crate) use lifted::{Lifted, Literal, lift};
 pub(crate) use plan::compile;
-pub(crate) use run::{Attempt, Reading};
+pub(crate) use run::{Attempt, Locking, Reading, Writing};
 pub(crate) use wait::{may_block, off_event_loop, on_event_loop};
 
 use self::expression::{Expression, Source};

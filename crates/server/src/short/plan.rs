@@ -16,7 +16,7 @@ use super::{Access, Short, Span};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use corun_datafusion::store::StoreTable;
 use corun_store::{Direction, Index, Type};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::context::ExecutionProps;
@@ -27,13 +27,23 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Volatility};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use std::collections::{BTreeMap, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Nodes of a plan that is looked at.
 const DEPTH_MAX: usize = 16;
+/// Parts of an expression.
+const NODES_MAX: usize = 200;
 
 /// The short way to the rows of a plan; `None`: there is none. Parameters are placeholders with their types.
 pub(crate) fn compile(plan: &LogicalPlan, state: &SessionState) -> Option<Short> {
+    // Functions of constants are evaluated, and may panic.
+    catch_unwind(AssertUnwindSafe(|| compiled(plan, state)))
+        .ok()
+        .flatten()
+}
+
+fn compiled(plan: &LogicalPlan, state: &SessionState) -> Option<Short> {
     // Types are made equal, as they are in any plan that runs.
     let analyzed = state
         .analyzer()
@@ -69,7 +79,7 @@ fn peel(plan: &LogicalPlan, scope: &mut Scope, depth: usize) -> Option<Peeled> {
     if depth > DEPTH_MAX {
         return None;
     }
-    let mut below = |plan: &LogicalPlan, scope: &mut Scope| peel(plan, scope, depth + 1);
+    let below = |plan: &LogicalPlan, scope: &mut Scope| peel(plan, scope, depth + 1);
     match plan {
         LogicalPlan::TableScan(scan) => {
             if !scan.filters.is_empty() || scan.fetch.is_some() {
@@ -173,7 +183,17 @@ fn rewrite(of: &Expr, schema: &DFSchema, outputs: &[Expr], scope: &mut Scope) ->
             }
         })
     });
-    rewritten.data().ok().filter(|_| !refused)
+    let rewritten = rewritten.data().ok().filter(|_| !refused)?;
+    // Event loops have small stacks, and expressions are evaluated from within themselves.
+    let mut nodes = 0;
+    let counted = rewritten.apply(|_| {
+        nodes += 1;
+        Ok(match nodes > NODES_MAX {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    });
+    (counted.is_ok() && nodes <= NODES_MAX).then_some(rewritten)
 }
 
 /// Whether an expression says the same whenever it is evaluated, and needs nothing but its arguments.

@@ -5,7 +5,7 @@
 
 use super::expression::{At, Source};
 use super::{Access, Short, Span, key};
-use crate::session::{StoreFailure, Zone, cells_as, refusal_of_datafusion};
+use crate::session::{StoreFailure, StoreTransaction, Zone, cells_as, refusal_of_datafusion};
 
 use arrow::datatypes::{DataType, TimeUnit};
 use corun_store::{
@@ -48,6 +48,17 @@ pub(crate) struct Writing<'a> {
     pub(crate) columns: &'a [Column],
     pub(crate) formats: &'a ResultFormats,
     pub(crate) zone: &'a Zone,
+}
+
+/// How the row of a change is found and locked.
+#[derive(Clone, Copy)]
+pub(crate) enum Locking<'a> {
+    /// As it is once it is locked (READ COMMITTED).
+    Now,
+    /// As it was at a moment, and nobody may have changed it since (REPEATABLE READ).
+    AsOf(&'a Snapshot),
+    /// As it is; a key that is not there is locked, too.
+    Serializable,
 }
 
 /// A row that is locked.
@@ -104,10 +115,7 @@ impl Short {
         let mut rows = 0;
         // Whether more are wanted.
         let mut take = |found: Found<'_>, out: &mut Vec<u8>| -> Result<bool, StoreFailure> {
-            let at = At {
-                rid: found.rid,
-                row: found.row,
-            };
+            let at = At::of(found);
             if rows == fetch {
                 return Ok(false);
             }
@@ -174,27 +182,57 @@ impl Short {
         Ok(Attempt::Done(rows))
     }
 
-    /// The row that a change is about, locked exclusively, if there is one and the condition holds for it as it is now.
+    /// The row that a change is about, locked exclusively, if there is one and the condition holds for it.
     ///
     /// # Errors
-    /// As [`Short::read`].
+    /// As [`Short::read`]; 40001 of a row that somebody has changed since the moment.
     pub(crate) fn lock<'t>(
         &'t self,
         transaction: &'t Transaction<'_>,
+        how: Locking<'_>,
         parameters: &[ScalarValue],
     ) -> Result<Option<Locked<'t>>, StoreFailure> {
         let Access::Key { index, key } = &self.access else {
             return Ok(None);
         };
-        let found = with_key(key, parameters, |key| transaction.fetch_for_update(index, key))?;
-        let Some(found) = found else {
+        if let Locking::Serializable = how {
+            let found = with_key(key, parameters, |key| transaction.fetch_for_update(index, key))?;
+            let passes = |found: &Found<'_>| self.passes(At::of(*found), parameters);
+            return match found {
+                Some(found) if passes(&found)? => Ok(Some(found)),
+                _ => Ok(None),
+            };
+        }
+        // By a snapshot: a key that is not there is not locked against those who add it.
+        let own;
+        let seen = match how {
+            Locking::AsOf(moment) => moment,
+            _ => {
+                own = transaction.snapshot()?;
+                &own
+            }
+        };
+        let Some(found) = with_key(key, parameters, |key| seen.fetch(index, key))? else {
             return Ok(None);
         };
-        let at = At {
-            rid: found.rid,
-            row: found.row,
+        let rid = found.rid;
+        if let Locking::AsOf(moment) = how {
+            if !self.passes(At::of(found), parameters)? {
+                return Ok(None);
+            }
+            let row = transaction.get(&self.table, rid, Lock::Exclusive)?;
+            return match row {
+                Some(row) if moment.is_newest(&self.table, rid)? => Ok(Some(Found { rid, row })),
+                _ => Err(StoreTransaction::changed_meanwhile().into()),
+            };
+        }
+        let Some(row) = transaction.get(&self.table, rid, Lock::Exclusive)? else {
+            return Ok(None);
         };
-        Ok(self.passes(at, parameters)?.then_some(found))
+        let now = Found { rid, row };
+        // It may have been changed while it was waited for.
+        let passes = has_key(row, index, key, parameters)? && self.passes(At::of(now), parameters)?;
+        Ok(passes.then_some(now))
     }
 
     /// The outputs for a row from number `first` on, as columns of these kinds.
@@ -208,10 +246,7 @@ impl Short {
         first: usize,
         kinds: &[Kind],
     ) -> Result<Vec<Option<Value<'static>>>, Refusal> {
-        let at = At {
-            rid: found.rid,
-            row: found.row,
-        };
+        let at = At::of(found);
         let outputs = self.outputs.iter().skip(first).zip(kinds);
         let values = outputs.map(|((source, of), kind)| {
             self.with_value(at, source, of, *kind, parameters, |value| {
@@ -401,6 +436,29 @@ fn with_key<'t>(
     })
 }
 
+/// Whether a row has a key, whose fixed texts the condition looks at.
+fn has_key(
+    row: RowRef<'_>,
+    index: &Index,
+    key: &[(Source, Type)],
+    parameters: &[ScalarValue],
+) -> Result<bool, Refusal> {
+    for (column, (of, stored)) in index.columns().iter().zip(key) {
+        if matches!(stored, Type::FixedText { .. }) {
+            continue;
+        }
+        let value = value(of, parameters)?;
+        let same = match (row.value(*column), key::key_value(&value, *stored)) {
+            (Kept::Decimal(a), Some(Kept::Int(b))) => a == i128::from(b),
+            (a, b) => Some(a) == b,
+        };
+        if !same {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 impl Span {
     /// The entries; `None`: they cannot be named here.
     fn range(&self, index: &Index, parameters: &[ScalarValue]) -> Result<Option<KeyRange>, StoreFailure> {
@@ -430,18 +488,22 @@ impl Span {
         let Some(next) = self.next.filter(|_| low.is_some() || high.is_some()) else {
             return Ok(Some(index.prefix(&kept).map_err(StoreError::from)?));
         };
-        let edge = |of: &'_ Option<(ScalarValue, bool)>| match of {
-            None => Some(Bound::Unbounded),
-            Some((value, included)) => key::key_value(value, next).map(|value| match included {
-                true => Bound::Included(value),
-                false => Bound::Excluded(value),
-            }),
-        };
-        let (Some(low), Some(high)) = (edge(&low), edge(&high)) else {
+        let (Some(low), Some(high)) = (edge(&low, next), edge(&high, next)) else {
             return Ok(None);
         };
         Ok(Some(index.between(&kept, low, high).map_err(StoreError::from)?))
     }
+}
+
+/// A bound of a column of a type; `None`: it cannot be named here.
+fn edge(of: &Option<(ScalarValue, bool)>, stored: Type) -> Option<Bound<Kept<'_>>> {
+    let Some((value, included)) = of else {
+        return Some(Bound::Unbounded);
+    };
+    key::key_value(value, stored).map(|value| match included {
+        true => Bound::Included(value),
+        false => Bound::Excluded(value),
+    })
 }
 
 /// The range of no entries: of a value that equals nothing.

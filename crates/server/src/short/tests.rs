@@ -539,20 +539,20 @@ fn a_change_finds_its_row_locked_and_its_values() {
     let parameters = |id| [ScalarValue::Decimal128(Some(20_000_000_000), 38, 10), int4(id)];
     assert!(
         short
-            .lock(&transaction, &parameters(25))
+            .lock(&transaction, Locking::Now, &parameters(25))
             .expect("no error")
             .is_none(),
         "another branch"
     );
     assert!(
         short
-            .lock(&transaction, &parameters(1_000))
+            .lock(&transaction, Locking::Now, &parameters(1_000))
             .expect("no error")
             .is_none(),
         "no row"
     );
     let found = short
-        .lock(&transaction, &parameters(15))
+        .lock(&transaction, Locking::Now, &parameters(15))
         .expect("no error")
         .expect("a row");
     let kinds = [corun_wire::values::Kind::Numeric, corun_wire::values::Kind::Text];

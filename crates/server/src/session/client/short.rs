@@ -1,0 +1,659 @@
+//! The short path of a session: which statements take it, and how they run.
+//!
+//! ```text
+//!   a prepared statement's second run ─► compiled ─► kept with it, as long as settings, rights and definitions stay
+//!   a simple query's text, lifted     ─► the second like it: prepared with parameters, if both mean the same ─► the third runs it
+//!   a Parse, text and types           ─► likewise
+//! ```
+//!
+//! Everything here that may take long or wait leaves the event loop's thread first ([`off_event_loop`]). What it is not: the path itself
+//! ([`crate::short`]).
+
+use super::ClientSession;
+use super::Prepared;
+use crate::session::parameters;
+use crate::session::portal::{Portal, Ran, Sink, State, Tag};
+use crate::session::statement::{self, Kind};
+use crate::session::store_transaction::{Isolation, StoreFailure, WOULD_WAIT};
+use crate::session::writing::Written;
+use crate::session::{refusal_of, refusal_of_datafusion};
+use crate::short::{
+    Attempt, Lifted, Literal, Locking, Reading, Short, Writing, compile, lift, may_block, off_event_loop,
+};
+use crate::write::{PlainChange, PreparedChange, assign};
+use corun_store::{Snapshot, Transaction};
+use corun_wire::error::Refusal;
+use corun_wire::server::ResultFormats;
+use corun_wire::values::{Format, Value};
+use corun_wire::{TransactionStatus, build};
+use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Texts that a session remembers. Unmeasured.
+const TEXTS_MAX: usize = 256;
+/// Runs that give up before a statement is no longer tried.
+const GIVES_UP_MAX: u32 = 8;
+
+/// What a compiled statement depends on: settings, rights, definitions, and the planner's own settings.
+type Versions = ((u64, u64, u64), u64);
+
+/// What is known of a statement's short way.
+#[derive(Debug, Default)]
+pub(in crate::session) struct ShortSlot(Mutex<Slot>);
+
+#[derive(Debug, Default)]
+struct Slot {
+    runs: u32,
+    gave_up: u32,
+    /// `None` inside: it has none.
+    known: Option<(Versions, Option<Arc<Act>>)>,
+}
+
+/// A statement that takes the short path.
+#[derive(Debug)]
+enum Act {
+    Read(Short),
+    Change(Short, PlainChange),
+    /// `INSERT` of given values.
+    Insert(Arc<PreparedChange>),
+}
+
+/// Texts and what they are, in a session.
+#[derive(Debug, Default)]
+pub(in crate::session) struct ShortTexts {
+    entries: HashMap<String, Text>,
+    of: Versions,
+    /// Raised when the planner's own settings change.
+    pub(in crate::session) planner: u64,
+    /// They were changed in the transaction.
+    pub(in crate::session) planner_moved: bool,
+    /// The transaction has run statements that are not short: its end may take a while.
+    long: bool,
+}
+
+#[derive(Debug)]
+enum Text {
+    /// One like it has run.
+    Seen,
+    /// It is not short, or not like its lifted text.
+    Never,
+    Known(Arc<Prepared>),
+}
+
+impl ShortTexts {
+    /// The planner's own settings are others now.
+    pub(in crate::session) fn planner_changed(&mut self) {
+        self.planner += 1;
+        self.planner_moved = true;
+    }
+
+    /// A transaction has ended.
+    pub(in crate::session) fn transaction_ended(&mut self, committed: bool) {
+        if std::mem::take(&mut self.planner_moved) && !committed {
+            self.planner += 1;
+        }
+        self.long = false;
+    }
+
+    fn put(&mut self, key: String, text: Text) {
+        if self.entries.len() >= TEXTS_MAX && !self.entries.contains_key(&key) {
+            self.entries.retain(|_, text| matches!(text, Text::Known(_)));
+            if self.entries.len() >= TEXTS_MAX {
+                self.entries.clear();
+            }
+        }
+        self.entries.insert(key, text);
+    }
+}
+
+/// The key of a Parse: no lifted text begins so.
+fn parse_key(sql: &str, types: &[u32]) -> String {
+    let types: Vec<String> = types.iter().map(u32::to_string).collect();
+    format!("\0{}\0{sql}", types.join(","))
+}
+
+/// Statements of the protocol that begin or end a transaction.
+fn is_frame(sql: &str) -> bool {
+    let sql = sql.trim_ascii().trim_end_matches(';').trim_ascii_end();
+    ["begin", "commit", "end", "start transaction"]
+        .iter()
+        .any(|frame| sql.eq_ignore_ascii_case(frame))
+}
+
+impl ClientSession {
+    /// What compiled statements depend on now; `None`: on definitions that only this transaction sees.
+    fn short_versions(&self) -> Option<Versions> {
+        let versions = self.versions();
+        (versions.2 != u64::MAX).then_some((versions, self.texts.planner))
+    }
+
+    /// What is known of a statement; `None`: nothing, or nothing any more.
+    fn known_act(&self, prepared: &Prepared) -> Option<Option<Arc<Act>>> {
+        let versions = self.short_versions()?;
+        let slot = prepared.short.0.lock();
+        let known = slot.known.as_ref().filter(|(of, _)| *of == versions);
+        known.map(|(_, act)| act.clone())
+    }
+
+    /// Whether a prepared statement runs at once, without planning.
+    pub(crate) fn is_short(&self, prepared: &Prepared) -> bool {
+        if self.transaction == TransactionStatus::Failed {
+            return false;
+        }
+        match &prepared.statement.kind {
+            Kind::Begin(_) => true,
+            Kind::Commit => !self.texts.long,
+            _ => matches!(self.known_act(prepared), Some(Some(_))),
+        }
+    }
+
+    /// Whether a simple query does.
+    pub(crate) fn is_short_text(&self, sql: &str) -> bool {
+        if self.transaction == TransactionStatus::Failed || self.copying.is_some() {
+            return false;
+        }
+        if is_frame(sql) {
+            return !self.texts.long;
+        }
+        let Some(lifted) = lift(sql) else {
+            return false;
+        };
+        matches!(self.texts.entries.get(lifted.key()), Some(Text::Known(known)) if self.is_short(known))
+    }
+
+    /// Whether a Parse finds its statement.
+    pub(crate) fn is_short_parse(&self, sql: &str, types: &[u32]) -> bool {
+        self.transaction != TransactionStatus::Failed && self.parsed_before(sql, types).is_some()
+    }
+
+    /// The statement of an earlier Parse of the same text.
+    pub(crate) fn parsed_before(&self, sql: &str, types: &[u32]) -> Option<Arc<Prepared>> {
+        let known = self.texts.entries.get(&parse_key(sql, types))?;
+        match known {
+            Text::Known(known) if self.is_short(known) => Some(Arc::clone(known)),
+            _ => None,
+        }
+    }
+
+    /// A text was parsed and prepared: the second time it is kept, if it is short.
+    pub(crate) async fn note_parse(&mut self, sql: &str, types: &[u32], prepared: &Arc<Prepared>) {
+        if !self.may_be_short(prepared) || sql.len() > (16 << 10) {
+            return;
+        }
+        let key = parse_key(sql, types);
+        self.forget_stale();
+        match self.texts.entries.get(&key) {
+            None => self.texts.put(key, Text::Seen),
+            Some(Text::Never) => {}
+            Some(Text::Seen | Text::Known(_)) => {
+                prepared.short.0.lock().runs += 1;
+                let text = match self.act_of(prepared).await {
+                    Some(_) => Text::Known(Arc::clone(prepared)),
+                    None => Text::Never,
+                };
+                self.texts.put(key, text);
+            }
+        }
+    }
+
+    /// Texts were remembered while settings, rights or definitions were others.
+    fn forget_stale(&mut self) {
+        if let Some(versions) = self.short_versions()
+            && self.texts.of != versions
+        {
+            self.texts.entries.clear();
+            self.texts.of = versions;
+        }
+    }
+
+    /// Whether it is worth a look.
+    fn may_be_short(&self, prepared: &Prepared) -> bool {
+        match &prepared.statement.kind {
+            Kind::Planned(_) => prepared.columns.is_some(),
+            Kind::Write { .. } => self.store.is_some(),
+            _ => false,
+        }
+    }
+
+    /// The short way of a statement that has run before.
+    async fn act_of(&mut self, prepared: &Arc<Prepared>) -> Option<Arc<Act>> {
+        let versions = self.short_versions()?;
+        {
+            let mut slot = prepared.short.0.lock();
+            if let Some((of, known)) = &slot.known
+                && *of == versions
+            {
+                return known.clone();
+            }
+            slot.runs += 1;
+            if slot.runs < 2 {
+                return None;
+            }
+        }
+        off_event_loop().await;
+        let act = self.compiled(prepared).await.map(Arc::new);
+        let mut slot = prepared.short.0.lock();
+        slot.gave_up = 0;
+        slot.known = Some((versions, act.clone()));
+        act
+    }
+
+    async fn compiled(&self, prepared: &Prepared) -> Option<Act> {
+        let text = &prepared.statement.text;
+        match self.written(&prepared.statement.kind).ok()? {
+            None => {
+                let Kind::Planned(sql) = &prepared.statement.kind else {
+                    return None;
+                };
+                // What is wrong with it is told on the usual way.
+                let plan = self.plan_again(prepared, sql).await.ok()?;
+                compile(&plan, &self.context.state_ref().read()).map(Act::Read)
+            }
+            Some(Written::Change(sql)) => {
+                let types: Vec<u32> = prepared.parameters.iter().map(|of| of.oid()).collect();
+                let change = crate::write::prepare(self, sql, &types, text).await.ok()?;
+                if change.parameters != prepared.parameters || change.columns != prepared.columns {
+                    return None;
+                }
+                if change.inserts_values() {
+                    return Some(Act::Insert(Arc::new(change)));
+                }
+                let (plan, change) = change.plain()?;
+                let short = compile(plan, &self.context.state_ref().read())?;
+                short.is_one_row().then_some(Act::Change(short, change))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// How a statement's rows are found, for `EXPLAIN`.
+    pub(in crate::session) fn short_of_plan(&self, plan: &LogicalPlan) -> Option<String> {
+        let short = compile(plan, &self.context.state_ref().read())?;
+        Some(short.to_string())
+    }
+
+    /// Runs a portal the short way; `None`: it has none, and nothing was done.
+    ///
+    /// # Errors
+    /// Whatever fails.
+    pub(in crate::session) async fn run_short(
+        &mut self,
+        portal: &mut Portal,
+        formats: &ResultFormats,
+        rows_max: Option<u32>,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Ran>, Refusal> {
+        let prepared = Arc::clone(&portal.prepared);
+        if !self.may_be_short(&prepared) || rows_max.is_some() && prepared.columns.is_some() {
+            return Ok(None);
+        }
+        let Some(act) = self.act_of(&prepared).await else {
+            return Ok(None);
+        };
+        let ran = loop {
+            let begin = out.len();
+            let ran = self
+                .run_act(&act, &prepared, &portal.parameters, formats, out)
+                .await;
+            match ran {
+                Err(refusal) if refusal.code == WOULD_WAIT => {
+                    out.truncate(begin);
+                    off_event_loop().await;
+                }
+                ran => break ran?,
+            }
+        };
+        let Some((verb, rows)) = ran else {
+            let mut slot = prepared.short.0.lock();
+            slot.gave_up += 1;
+            if slot.gave_up >= GIVES_UP_MAX
+                && let Some((_, act)) = &mut slot.known
+            {
+                *act = None;
+            }
+            return Ok(None);
+        };
+        if prepared.columns.is_some() {
+            self.work.rows += rows;
+            portal.state = State::Done(Tag::Counted(verb));
+        } else {
+            portal.state = State::Done(Tag::Plain("ERROR"));
+        }
+        Ok(Some(Ran::Complete(format!("{verb} {rows}"))))
+    }
+
+    /// Verb and rows; `None`: it gives up, and nothing was done.
+    async fn run_act(
+        &mut self,
+        act: &Act,
+        prepared: &Prepared,
+        parameters: &[ScalarValue],
+        formats: &ResultFormats,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(&'static str, u64)>, Refusal> {
+        match act {
+            Act::Read(short) if short.takes(parameters) => {
+                let zone = self.zone();
+                let how = Writing {
+                    columns: prepared.columns.as_deref().unwrap_or_default(),
+                    formats,
+                    zone: &zone,
+                };
+                let attempt = self.read_short(short, parameters, how, out)?;
+                Ok(match attempt {
+                    Attempt::Done(rows) => Some(("SELECT", rows)),
+                    Attempt::GivesUp => None,
+                })
+            }
+            Act::Change(short, change) if short.takes(parameters) => {
+                self.check_writes(change.verb())?;
+                let rows = self.change_short(short, change, parameters)?;
+                Ok(Some((change.verb(), rows)))
+            }
+            Act::Insert(change) => {
+                self.check_writes("INSERT")?;
+                let changed = change.run(self, parameters).await?;
+                Ok(Some((changed.verb, changed.rows)))
+            }
+            Act::Read(_) | Act::Change(..) => Ok(None),
+        }
+    }
+
+    fn read_short(
+        &mut self,
+        short: &Short,
+        parameters: &[ScalarValue],
+        how: Writing<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<Attempt, Refusal> {
+        let moment = match &mut self.store {
+            Some(store) if store.isolation() == Isolation::Serializable => {
+                return store.run_reading(|transaction| {
+                    let from = Reading::Locked(transaction);
+                    short.read(from, parameters, how, out)
+                });
+            }
+            Some(store) => store.read_moment(&[])?,
+            None => None,
+        };
+        let read = match &moment {
+            Some(moment) => short.read(Reading::At(moment), parameters, how, out),
+            None => {
+                let now = short
+                    .store
+                    .durable_snapshot()
+                    .map_err(|error| refusal_of(&error))?;
+                short.read(Reading::At(&now), parameters, how, out)
+            }
+        };
+        read.map_err(StoreFailure::refusal)
+    }
+
+    fn change_short(
+        &mut self,
+        short: &Short,
+        change: &PlainChange,
+        parameters: &[ScalarValue],
+    ) -> Result<u64, Refusal> {
+        let zone = self.zone();
+        let store = self.store_transaction()?;
+        let moment: Option<Arc<Snapshot>> = match store.isolation() {
+            Isolation::RepeatableRead => store.read_moment(&[])?,
+            Isolation::ReadCommitted | Isolation::Serializable => None,
+        };
+        let how = match (&moment, store.isolation()) {
+            (Some(moment), _) => Locking::AsOf(moment),
+            (None, Isolation::Serializable) => Locking::Serializable,
+            (None, _) => Locking::Now,
+        };
+        store.run(|transaction| {
+            let transaction: &Transaction<'_> = transaction;
+            let Some(found) = short.lock(transaction, how, parameters)? else {
+                return Ok(0);
+            };
+            let Some(kinds) = &change.kinds else {
+                transaction.defer_foreign_keys()?;
+                transaction.delete(&change.info.table, found.rid)?;
+                transaction.check_foreign_keys()?;
+                return Ok(1);
+            };
+            // The first output is the row's number.
+            let kinds = kinds.get(1..).unwrap_or_default();
+            let values = short.values(found, parameters, 1, kinds)?;
+            let mut new = change.info.table.new_row();
+            for (column, item) in &change.assigned {
+                let of = &change.info.columns[*column];
+                match item {
+                    Some(item) => {
+                        let value = item.checked_sub(1).and_then(|item| values.get(item));
+                        let value = value.and_then(Option::as_ref);
+                        assign(of, *column, value, &zone, &mut new)?;
+                    }
+                    None => match &of.default {
+                        crate::write::ColumnDefault::Constant(value) => new.set(*column, value.value())?,
+                        _ => assign(of, *column, None, &zone, &mut new)?,
+                    },
+                }
+            }
+            let new = new.row();
+            transaction.defer_foreign_keys()?;
+            transaction.update(&change.info.table, found.rid, |row| {
+                let mut columns = change.assigned.iter();
+                columns.try_for_each(|(column, _)| row.set(*column, new.value(*column)))
+            })?;
+            transaction.check_foreign_keys()?;
+            Ok(1)
+        })
+    }
+
+    /// The statement and the parameters of a simple query whose text was seen before; `None`: it runs as it is.
+    pub(in crate::session) async fn lifted(
+        &mut self,
+        sql: &str,
+    ) -> Option<(Arc<Prepared>, Vec<ScalarValue>)> {
+        if self.store.is_none() || self.transaction == TransactionStatus::Failed || is_frame(sql) {
+            return None;
+        }
+        let lifted = lift(sql)?;
+        self.apply_settings();
+        self.forget_stale();
+        let known = match self.texts.entries.get(lifted.key()) {
+            Some(Text::Known(known)) => Arc::clone(known),
+            Some(Text::Never) => return None,
+            Some(Text::Seen) => {
+                off_event_loop().await;
+                let learnt = self.learn(sql, &lifted).await;
+                let text = match &learnt {
+                    Some(known) => Text::Known(Arc::clone(known)),
+                    None => Text::Never,
+                };
+                self.texts.put(lifted.key().to_owned(), text);
+                learnt?
+            }
+            None => {
+                self.texts.put(lifted.key().to_owned(), Text::Seen);
+                return None;
+            }
+        };
+        let parameters = self.literals(&lifted, &known)?;
+        Some((known, parameters))
+    }
+
+    /// The values of literals; `None`: the text itself says what is wrong with one.
+    fn literals(&self, lifted: &Lifted, known: &Prepared) -> Option<Vec<ScalarValue>> {
+        if !lifted.is_insert {
+            return lifted.values.iter().map(Literal::scalar).collect();
+        }
+        let zone = self.zone();
+        let values = lifted.values.iter().zip(&known.parameters);
+        let read = values.map(|(literal, of)| {
+            let text = literal.text();
+            let value = Value::read(*of, Format::Text, text.as_bytes(), &zone).ok()?;
+            parameters::scalar(*of, Some(value)).ok()
+        });
+        read.collect()
+    }
+
+    /// Prepares a text with parameters in the place of its literals, if that means the same and is short.
+    async fn learn(&mut self, sql: &str, lifted: &Lifted) -> Option<Arc<Prepared>> {
+        let original = statement::one(sql).ok()?;
+        let with_parameters = statement::one(lifted.text()).ok()?;
+        let types = lifted.types();
+        let known = self.prepared(&with_parameters, &types).await.ok()?;
+        let as_it_came = self.prepared(&original, &[]).await.ok()?;
+        if known.columns != as_it_came.columns
+            || known.parameters.len() != lifted.values.len()
+            || !as_it_came.parameters.is_empty()
+        {
+            return None;
+        }
+        let alike = match lifted.is_insert {
+            true => {
+                let mut pairs = lifted.values.iter().zip(&known.parameters);
+                pairs.all(|(literal, of)| literal.may_be_inserted_as(*of))
+            }
+            false => {
+                let declared = known.parameters.iter().map(|of| of.oid());
+                let values: Option<Vec<ScalarValue>> = lifted.values.iter().map(Literal::scalar).collect();
+                let plans = (self.plan_of(&known), self.plan_of(&as_it_came));
+                match plans {
+                    (Some(with), Some(came)) => {
+                        declared.eq(types.iter().copied()) && self.are_alike(with, came, &values?)
+                    }
+                    _ => false,
+                }
+            }
+        };
+        if !alike {
+            return None;
+        }
+        known.short.0.lock().runs = 1;
+        self.act_of(&known).await?;
+        Some(known)
+    }
+
+    /// The plan that a statement was prepared with.
+    fn plan_of(&self, prepared: &Prepared) -> Option<LogicalPlan> {
+        if let Some((_, change)) = &prepared.change {
+            return change.plain().map(|(plan, _)| plan.clone());
+        }
+        let kept = prepared.plan.lock();
+        kept.as_ref().map(|kept| kept.plan.clone())
+    }
+
+    /// Whether a plan with these values in the place of its parameters is the other one, but for names that clients do not see.
+    fn are_alike(&self, with: LogicalPlan, came: LogicalPlan, values: &[ScalarValue]) -> bool {
+        let bound = with.replace_params_with_values(&ParamValues::from(values.to_vec()));
+        let state = self.context.state_ref();
+        let state = state.read();
+        let analyzed = |plan: LogicalPlan| {
+            let analyzer = state.analyzer();
+            analyzer.execute_and_check(plan, state.config_options(), |_, _| {})
+        };
+        let failed = |error| refusal_of_datafusion(&error, "");
+        let both = bound.and_then(analyzed).map_err(failed);
+        let both = both.and_then(|one| Ok((one, analyzed(came).map_err(failed)?)));
+        both.is_ok_and(|(one, other)| same_but_names(&one, &other))
+    }
+
+    /// Runs a simple query that was lifted.
+    ///
+    /// # Errors
+    /// Whatever fails.
+    pub(in crate::session) async fn simple_lifted(
+        &mut self,
+        sql: &str,
+        (prepared, parameters): (Arc<Prepared>, Vec<ScalarValue>),
+        sink: &mut impl Sink,
+    ) -> Result<(), Refusal> {
+        let text: Arc<str> = sql.into();
+        let running = self.running(&text);
+        let mut sink = super::run::Counted::new(sink);
+        let mut out = Vec::new();
+        if let Some(columns) = &prepared.columns {
+            build::row_description_of(&mut out, columns, &ResultFormats::default());
+        }
+        let portal = Portal {
+            prepared,
+            parameters,
+            state: State::Ready,
+        };
+        let ran = self.simple_portal(portal, true, &mut out, &mut sink).await;
+        self.work.bytes = sink.bytes();
+        running.end(&self.work, ran.as_ref().err().map(|refusal| refusal.code));
+        match ran {
+            Ok(_) => Ok(()),
+            Err(mut refusal) => {
+                self.fail_implicit();
+                // It would be one in the lifted text.
+                refusal.position = None;
+                Err(refusal)
+            }
+        }
+    }
+
+    /// What is not short runs on a thread that may block.
+    pub(in crate::session) async fn leave_short_path(&mut self) {
+        if self.transaction != TransactionStatus::Idle {
+            self.texts.long = true;
+        }
+        if !may_block() {
+            off_event_loop().await;
+        }
+    }
+}
+
+/// Whether two plans are equal but for the names of the columns at the top.
+fn same_but_names(one: &LogicalPlan, other: &LogicalPlan) -> bool {
+    let (LogicalPlan::Projection(one), LogicalPlan::Projection(other)) = (one, other) else {
+        return one == other;
+    };
+    fn bare(of: &Expr) -> &Expr {
+        match of {
+            Expr::Alias(alias) => bare(&alias.expr),
+            of => of,
+        }
+    }
+    let types = |plan: &datafusion::logical_expr::Projection| -> Vec<_> {
+        let fields = plan.schema.fields().iter();
+        fields.map(|field| field.data_type().clone()).collect()
+    };
+    one.input == other.input
+        && types(one) == types(other)
+        && one.expr.iter().map(bare).eq(other.expr.iter().map(bare))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_and_ends_transactions_is_known_by_its_words() {
+        for sql in ["BEGIN", "begin;", " Commit ; ", "END", "START TRANSACTION"] {
+            assert!(is_frame(sql), "{sql}");
+        }
+        for sql in [
+            "",
+            "rollback",
+            "begin work; select 1",
+            "commit prepared 'x'",
+            "begin isolation level serializable",
+        ] {
+            assert!(!is_frame(sql), "{sql}");
+        }
+    }
+
+    #[test]
+    fn texts_are_bounded() {
+        let mut texts = ShortTexts::default();
+        for at in 0..10 * TEXTS_MAX {
+            texts.put(format!("select {at}"), Text::Seen);
+            assert!(texts.entries.len() <= TEXTS_MAX);
+        }
+        texts.put("last".to_owned(), Text::Never);
+        assert!(texts.entries.contains_key("last"));
+    }
+}
