@@ -10,7 +10,7 @@ pub(crate) struct Zone(Tz);
 
 impl Zone {
     /// By its name or offset; `None`: there is none of this name. Names are taken in any case, as PostgreSQL does.
-    pub(super) fn of(name: &str) -> Option<(Zone, String)> {
+    pub(crate) fn of(name: &str) -> Option<(Zone, String)> {
         let utc = ["utc", "gmt", "z", "zulu", "etc/utc"];
         if utc.iter().any(|known| known.eq_ignore_ascii_case(name)) {
             let zone = "UTC".parse().or_else(|_| "+00:00".parse()).ok()?;
