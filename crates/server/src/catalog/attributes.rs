@@ -22,6 +22,30 @@ pub(super) fn default(call: &Call<'_>) -> Result<ArrayRef> {
     }))
 }
 
+/// `col_description(table, column)`.
+pub(super) fn description(call: &Call<'_>) -> Result<ArrayRef> {
+    let columns = call.number(1)?;
+    let objects = call.number(0)?.into_iter().map(|number| call.object(number));
+    texts(objects.zip(columns).map(|(object, column)| {
+        let object = object.filter(|object| object.kind == "class")?;
+        object.comments.get(position(column)?)?.clone()
+    }))
+}
+
+/// `referenced_column(table, columns)`: table and name of the first.
+pub(super) fn referenced(call: &Call<'_>) -> Result<ArrayRef> {
+    let numbers = DataType::List(Arc::new(Field::new_list_field(DataType::Int32, true)));
+    let lists = cast(&call.columns[1], &numbers)?;
+    let tables = call.number(0)?.into_iter();
+    texts(tables.zip(lists.as_list::<i32>().iter()).map(|(table, list)| {
+        let object = call.object(table).filter(|object| object.kind == "class")?;
+        let list = list?;
+        let first = list.as_primitive::<Int32Type>().iter().next().flatten();
+        let column = object.columns.get(position(first)?)?;
+        Some(format!("{}.{column}", object.name))
+    }))
+}
+
 /// `attribute_names(table, columns)`.
 pub(super) fn names(call: &Call<'_>) -> Result<ArrayRef> {
     let numbers = DataType::List(Arc::new(Field::new_list_field(DataType::Int32, true)));

@@ -100,8 +100,8 @@ pub trait SessionFacts: Debug + Send + Sync {
     fn activity(&self) -> Vec<ActivityFact>;
     /// Whether a user (`None`: the current one) has a privilege (`SELECT`, `USAGE`, ...) on an object of a kind (`table`, `schema`, ...).
     fn has_privilege(&self, user: Option<&str>, kind: &str, object: &str, privilege: &str) -> bool;
-    /// Roles that were given the right to read a table, or, where it is `None`, to use a schema.
-    fn holders(&self, _schema: &str, _table: Option<&str>) -> Vec<String> {
+    /// Roles that were given rights to a table, or, where it is `None`, to a schema, with PostgreSQL's letters for these.
+    fn holders(&self, _schema: &str, _table: Option<&str>) -> Vec<(String, String)> {
         Vec::new()
     }
 }

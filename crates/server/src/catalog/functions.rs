@@ -2,8 +2,9 @@
 
 use super::facts::SessionFacts;
 use super::oids::{self, Object};
-use super::relations::quoted;
+use super::quoting::quoted;
 use super::{attributes, json, regclass, typed};
+use crate::data::StoreView;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int32Array, Int64Array, ListArray, ListBuilder, StringArray,
     StringBuilder, StructArray,
@@ -28,6 +29,8 @@ pub(crate) struct Context {
     /// What is in that catalog.
     pub(crate) tables: Arc<dyn CatalogProvider>,
     pub(crate) facts: Arc<dyn SessionFacts>,
+    /// Of the store that the catalog is, if it is one and the session writes to it.
+    pub(crate) view: Option<Arc<StoreView>>,
 }
 
 /// A call: its arguments as columns.
@@ -142,18 +145,25 @@ const FUNCTIONS: &[(&str, Returns, Run)] = &[
     ("current_setting", Returns::Text, current_setting),
     ("set_config", Returns::Text, set_config),
     ("pg_get_indexdef", Returns::Text, pg_get_indexdef),
-    ("pg_get_constraintdef", Returns::Text, |call| {
-        definition(call, "constraint")
-    }),
+    ("pg_get_constraintdef", Returns::Text, pg_get_constraintdef),
     ("pg_get_viewdef", Returns::Text, |call| call.same(None)),
     ("pg_get_expr", Returns::Text, |call| {
         texts(call.text(0)?.into_iter())
     }),
     ("attribute_default", Returns::Text, attributes::default),
     ("attribute_names", Returns::Texts, attributes::names),
+    ("referenced_column", Returns::Text, attributes::referenced),
+    ("format_type", Returns::Text, |call| {
+        let modifiers = call.number(1)?;
+        let types = call.number(0)?.into_iter().zip(modifiers);
+        texts(types.map(|(of, modifier)| Some(super::types::format_type(of?, modifier))))
+    }),
     ("pg_get_userbyid", Returns::Text, pg_get_userbyid),
-    ("obj_description", Returns::Text, |call| call.same(None)),
-    ("col_description", Returns::Text, |call| call.same(None)),
+    ("obj_description", Returns::Text, |call| {
+        let objects = call.number(0)?.into_iter();
+        texts(objects.map(|number| call.object(number)?.comment))
+    }),
+    ("col_description", Returns::Text, attributes::description),
     ("shobj_description", Returns::Text, |call| call.same(None)),
     ("pg_get_function_result", Returns::Text, |call| {
         call.same(Some(""))
@@ -250,9 +260,9 @@ const FUNCTIONS: &[(&str, Returns, Run)] = &[
     ("pg_my_temp_schema", Returns::Int4, |call| {
         Ok(Arc::new(Int32Array::from(vec![0; call.rows])))
     }),
-    ("pg_relation_size", Returns::Int8, zeros),
-    ("pg_total_relation_size", Returns::Int8, zeros),
-    ("pg_table_size", Returns::Int8, zeros),
+    ("pg_relation_size", Returns::Int8, bytes_of),
+    ("pg_total_relation_size", Returns::Int8, bytes_of),
+    ("pg_table_size", Returns::Int8, bytes_of),
     ("pg_indexes_size", Returns::Int8, zeros),
     ("pg_database_size", Returns::Int8, zeros),
     ("pg_tablespace_size", Returns::Int8, zeros),
@@ -442,12 +452,30 @@ fn set_config(call: &Call<'_>) -> Result<ArrayRef> {
     texts(values.into_iter())
 }
 
-fn definition(call: &Call<'_>, kind: &str) -> Result<ArrayRef> {
+/// Bytes of a table's rows; of what is no table of a store none.
+fn bytes_of(call: &Call<'_>) -> Result<ArrayRef> {
+    let numbers = match call.columns.first() {
+        Some(column) if column.data_type().is_integer() => call.number(0)?,
+        Some(_) => {
+            let numbers = regclass::number(call, true)?;
+            numbers.as_primitive::<Int32Type>().iter().collect()
+        }
+        None => return exec_err!("{} needs one argument", call.name),
+    };
+    let bytes = numbers
+        .into_iter()
+        .map(|number| Some(call.object(Some(number?)).map_or(0, |object| object.bytes)));
+    Ok(Arc::new(bytes.collect::<Int64Array>()))
+}
+
+/// `pg_get_constraintdef(number[, pretty])`.
+fn pg_get_constraintdef(call: &Call<'_>) -> Result<ArrayRef> {
+    let pretty = call.text(1)?;
     let objects = call.number(0)?.into_iter().map(|number| call.object(number));
-    texts(objects.map(|object| {
-        object
-            .filter(|object| object.kind == kind)
-            .map(|object| object.definition)
+    texts(objects.zip(pretty).map(|(object, pretty)| {
+        let object = object.filter(|object| object.kind == "constraint")?;
+        let pretty = pretty.is_some_and(|pretty| pretty.starts_with(['t', 'T', 'y', '1']));
+        Some(object.pretty.filter(|_| pretty).unwrap_or(object.definition))
     }))
 }
 

@@ -1,9 +1,11 @@
 //! `information_schema`, with PostgreSQL's columns. `df_settings` and the like stay DataFusion's: `SHOW` reads them.
 
-use super::relations::{Relation, schemas};
+use super::relations::Relation;
 use super::rows::{Value, row, table};
+use super::sequences::sequences;
 use super::tables::Source;
 use super::types;
+use crate::users::TableRight;
 use datafusion::catalog::TableProvider;
 use datafusion::error::Result;
 use std::sync::Arc;
@@ -54,23 +56,34 @@ const TABLES: &[(&str, &str, Make)] = &[
     (
         "constraint_column_usage",
         "table_catalog table_schema table_name column_name constraint_catalog constraint_schema constraint_name",
-        |_| Vec::new(),
+        constraint_column_usage,
     ),
     (
         "referential_constraints",
         "constraint_catalog constraint_schema constraint_name unique_constraint_catalog unique_constraint_schema \
          unique_constraint_name match_option update_rule delete_rule",
-        |_| Vec::new(),
+        referential_constraints,
     ),
     (
         "check_constraints",
         "constraint_catalog constraint_schema constraint_name check_clause",
-        |_| Vec::new(),
+        check_constraints,
     ),
     (
         "sequences",
-        "sequence_catalog sequence_schema sequence_name data_type start_value minimum_value maximum_value increment cycle_option",
-        |_| Vec::new(),
+        "sequence_catalog sequence_schema sequence_name data_type numeric_precision:int4 numeric_precision_radix:int4 \
+         numeric_scale:int4 start_value minimum_value maximum_value increment cycle_option",
+        sequences,
+    ),
+    (
+        "table_privileges",
+        "grantor grantee table_catalog table_schema table_name privilege_type is_grantable with_hierarchy",
+        table_privileges,
+    ),
+    (
+        "role_table_grants",
+        "grantor grantee table_catalog table_schema table_name privilege_type is_grantable with_hierarchy",
+        table_privileges,
     ),
     (
         "triggers",
@@ -95,7 +108,7 @@ pub(crate) fn make(name: &str, source: &Source<'_>) -> Option<Result<Arc<dyn Tab
 }
 
 fn tables(source: &Source<'_>) -> Vec<Vec<Value>> {
-    let of = |schema: &str, name: &str, kind: &str| {
+    let of = |schema: &str, name: &str, kind: &str, written: bool| {
         row![
             source.catalog,
             schema,
@@ -106,7 +119,7 @@ fn tables(source: &Source<'_>) -> Vec<Vec<Value>> {
             Value::Null,
             Value::Null,
             Value::Null,
-            "NO",
+            if written { "YES" } else { "NO" },
             "NO",
             Value::Null
         ]
@@ -117,10 +130,10 @@ fn tables(source: &Source<'_>) -> Vec<Vec<Value>> {
         } else {
             "BASE TABLE"
         };
-        of(&relation.schema, &relation.name, kind)
+        of(&relation.schema, &relation.name, kind, relation.is_written)
     });
-    let system = super::schema::system_tables().map(|name| of("pg_catalog", name, "BASE TABLE"));
-    let own = names().map(|name| of("information_schema", name, "VIEW"));
+    let system = super::schema::system_tables().map(|name| of("pg_catalog", name, "BASE TABLE", false));
+    let own = names().map(|name| of("information_schema", name, "VIEW", false));
     users.chain(system).chain(own).collect()
 }
 
@@ -151,7 +164,12 @@ fn columns(source: &Source<'_>) -> Vec<Vec<Value>> {
                 1083 | 1114 | 1184 | 1186 => Some(6),
                 _ => None,
             };
-            let octets = (column.of.oid == 25).then_some(1 << 30);
+            let limit = (column.of.modifier > 4).then(|| column.of.modifier - 4);
+            let (characters, octets) = match (column.of.oid, limit) {
+                (1042 | 1043, Some(limit)) => (Some(limit), Some(limit.saturating_mul(4))),
+                (25 | 1042 | 1043, _) => (None, Some(1 << 30)),
+                _ => (None, None),
+            };
             let mut row = row![
                 source.catalog,
                 relation.schema.clone(),
@@ -161,7 +179,7 @@ fn columns(source: &Source<'_>) -> Vec<Vec<Value>> {
                 column.default.clone(),
                 if column.nullable { "YES" } else { "NO" },
                 types::name(column.of.oid),
-                Value::Null,
+                characters,
                 octets,
                 precision,
                 radix,
@@ -175,9 +193,34 @@ fn columns(source: &Source<'_>) -> Vec<Vec<Value>> {
                 types::short_name(column.of.oid)
             ]);
             row.resize(32, Value::Null);
-            row.extend(row![(at + 1).to_string(), "NO", "NO"]);
+            let identity = match column.identity {
+                "a" => Some("ALWAYS"),
+                "d" => Some("BY DEFAULT"),
+                _ => None,
+            };
+            let is_identity = if identity.is_some() { "YES" } else { "NO" };
+            row.extend(row![(at + 1).to_string(), "NO", is_identity, identity]);
+            let number = at as i32 + 1;
+            let mut sequences = source.sequences.iter();
+            let owned = sequences
+                .find(|sequence| sequence.owner == Some((relation.oid, number, true)))
+                .filter(|_| identity.is_some());
+            if let Some(owned) = owned {
+                row.extend(row![
+                    owned.start.to_string(),
+                    owned.increment.to_string(),
+                    owned.limits.maximum.to_string(),
+                    owned.limits.minimum.to_string()
+                ]);
+            }
             row.resize(40, Value::Null);
-            row.extend(row!["NO", "NEVER", Value::Null, "NO"]);
+            let cycles = owned.is_some_and(|owned| owned.limits.cycles);
+            row.extend(row![
+                if cycles { "YES" } else { "NO" },
+                "NEVER",
+                Value::Null,
+                if relation.is_written { "YES" } else { "NO" }
+            ]);
             row
         });
         rows.collect::<Vec<_>>()
@@ -193,7 +236,7 @@ fn schemata(source: &Source<'_>) -> Vec<Vec<Value>> {
         .find(|role| role.oid == super::tables::OWNER);
     let owner = owner.map(|role| role.name);
     let system = ["information_schema".to_owned(), "pg_catalog".to_owned()];
-    let names = system.into_iter().chain(schemas(source.provider));
+    let names = system.into_iter().chain(source.schemas());
     names
         .map(|name| row![source.catalog, name, owner.clone()])
         .collect()
@@ -222,46 +265,211 @@ fn keys<'a>(source: &'a Source<'_>) -> impl Iterator<Item = (&'a Relation, &'a s
     all.filter(|(_, index)| index.constraint.is_some())
 }
 
+/// A constraint: its table, name, kind, and whether it may be deferred, and is.
+struct Constraint<'r> {
+    relation: &'r Relation,
+    name: String,
+    kind: &'static str,
+    deferrable: (bool, bool),
+}
+
+/// The names of what PostgreSQL has for columns that are never NULL.
+fn not_null(source: &Source<'_>, relation: &Relation) -> Vec<(String, String)> {
+    let schema = source.schema(&relation.schema);
+    let columns = relation.columns.iter().zip(1..);
+    let columns = columns.filter(|(column, _)| relation.is_written && !column.nullable);
+    columns
+        .map(|(column, number)| {
+            let name = format!("{schema}_{}_{number}_not_null", relation.oid);
+            (name, format!("{} IS NOT NULL", super::quoted(&column.name)))
+        })
+        .collect()
+}
+
+fn all_constraints<'a>(source: &'a Source<'_>) -> Vec<Constraint<'a>> {
+    let constraint = |relation, name: &str, kind| Constraint {
+        relation,
+        name: name.to_owned(),
+        kind,
+        deferrable: (false, false),
+    };
+    let of_keys = keys(source).map(|(relation, index)| {
+        let kind = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };
+        constraint(relation, &index.name, kind)
+    });
+    let others = source.relations.iter().flat_map(|relation| {
+        let keys = relation.foreign_keys.iter().map(|key| Constraint {
+            deferrable: (key.deferrable, key.deferred),
+            ..constraint(relation, &key.name, "FOREIGN KEY")
+        });
+        let checks = relation.checks.iter();
+        let checks = checks.map(|check| constraint(relation, &check.name, "CHECK"));
+        let not_null = not_null(source, relation).into_iter();
+        let not_null = not_null.map(|(name, _)| constraint(relation, &name, "CHECK"));
+        keys.chain(checks).chain(not_null).collect::<Vec<_>>()
+    });
+    of_keys.chain(others).collect()
+}
+
 fn table_constraints(source: &Source<'_>) -> Vec<Vec<Value>> {
-    keys(source)
-        .map(|(relation, index)| {
-            let kind = if index.primary { "PRIMARY KEY" } else { "UNIQUE" };
-            let schema = relation.schema.as_str();
+    let word = |is: bool| if is { "YES" } else { "NO" };
+    let constraints = all_constraints(source).into_iter();
+    constraints
+        .map(|of| {
+            let schema = of.relation.schema.as_str();
             row![
                 source.catalog,
                 schema,
-                index.name.clone(),
+                of.name,
                 source.catalog,
                 schema,
-                relation.name.clone(),
-                kind,
-                "NO",
-                "NO",
+                of.relation.name.clone(),
+                of.kind,
+                word(of.deferrable.0),
+                word(of.deferrable.1),
                 "YES",
-                "YES"
+                (of.kind == "UNIQUE").then_some("YES")
             ]
         })
         .collect()
 }
 
 fn key_column_usage(source: &Source<'_>) -> Vec<Vec<Value>> {
-    let of = |(relation, index): (&Relation, &super::relations::Index)| {
-        let schema = relation.schema.clone();
-        let columns = index.columns.iter().enumerate();
-        let rows = columns.map(|(at, column)| {
-            let column = &relation.columns[*column as usize - 1].name;
-            row![
+    let of = |relation: &Relation, name: &str, columns: &[i32], places: &[Option<i64>]| {
+        let schema = relation.schema.as_str();
+        let columns = columns.iter().enumerate();
+        let rows = columns.filter_map(|(at, number)| {
+            let column = relation
+                .columns
+                .get(usize::try_from(*number).ok()?.checked_sub(1)?)?;
+            Some(row![
                 source.catalog,
-                schema.clone(),
-                index.name.clone(),
+                schema,
+                name,
                 source.catalog,
-                schema.clone(),
+                schema,
                 relation.name.clone(),
-                column.clone(),
-                at as i64 + 1
-            ]
+                column.name.clone(),
+                at as i64 + 1,
+                places.get(at).copied().flatten()
+            ])
         });
         rows.collect::<Vec<_>>()
     };
-    keys(source).flat_map(of).collect()
+    let of_keys = keys(source).flat_map(|(relation, index)| of(relation, &index.name, &index.columns, &[]));
+    let of_foreign = source.relations.iter().flat_map(|relation| {
+        relation.foreign_keys.iter().flat_map(move |key| {
+            let parent = source.relations.iter().find(|parent| parent.oid == key.parent.0);
+            let indexes = parent.into_iter().flat_map(|parent| &parent.indexes);
+            let index = indexes.into_iter().find(|index| index.oid == key.index.0);
+            let place = |number: &i32| {
+                let at = index?.columns.iter().position(|column| column == number)?;
+                Some(at as i64 + 1)
+            };
+            let places: Vec<Option<i64>> = key.referenced.iter().map(place).collect();
+            of(relation, &key.name, &key.columns, &places)
+        })
+    });
+    of_keys.chain(of_foreign).collect()
+}
+
+fn constraint_column_usage(source: &Source<'_>) -> Vec<Vec<Value>> {
+    let of = |relation: &Relation, columns: &[i32], schema: &str, name: &str| {
+        let columns = columns.iter();
+        let rows = columns.filter_map(|number| {
+            let column = relation
+                .columns
+                .get(usize::try_from(*number).ok()?.checked_sub(1)?)?;
+            Some(row![
+                source.catalog,
+                relation.schema.clone(),
+                relation.name.clone(),
+                column.name.clone(),
+                source.catalog,
+                schema,
+                name
+            ])
+        });
+        rows.collect::<Vec<_>>()
+    };
+    let of_keys = keys(source)
+        .flat_map(|(relation, index)| of(relation, &index.columns, &relation.schema, &index.name));
+    let of_others = source.relations.iter().flat_map(|relation| {
+        let schema = relation.schema.as_str();
+        let checks = relation.checks.iter();
+        let checks = checks.flat_map(|check| of(relation, &check.columns, schema, &check.name));
+        let keys = relation.foreign_keys.iter().flat_map(|key| {
+            let parent = source.relations.iter().find(|parent| parent.oid == key.parent.0);
+            parent.map_or_else(Vec::new, |parent| of(parent, &key.referenced, schema, &key.name))
+        });
+        checks.chain(keys).collect::<Vec<_>>()
+    });
+    of_keys.chain(of_others).collect()
+}
+
+fn referential_constraints(source: &Source<'_>) -> Vec<Vec<Value>> {
+    let rule = |action: &str| match action {
+        "r" => "RESTRICT",
+        "c" => "CASCADE",
+        "n" => "SET NULL",
+        _ => "NO ACTION",
+    };
+    let keys = source.relations.iter().flat_map(|relation| {
+        relation.foreign_keys.iter().map(move |key| {
+            row![
+                source.catalog,
+                relation.schema.clone(),
+                key.name.clone(),
+                source.catalog,
+                key.parent.1.clone(),
+                key.index.1.clone(),
+                "NONE",
+                rule(key.on_update),
+                rule(key.on_delete)
+            ]
+        })
+    });
+    keys.collect()
+}
+
+fn check_constraints(source: &Source<'_>) -> Vec<Vec<Value>> {
+    let of = |relation: &Relation| {
+        let checks = relation.checks.iter();
+        let checks = checks.map(|check| (check.name.clone(), check.clause.clone()));
+        checks
+            .chain(not_null(source, relation))
+            .map(|(name, clause)| row![source.catalog, relation.schema.clone(), name, clause])
+            .collect::<Vec<_>>()
+    };
+    source.relations.iter().flat_map(of).collect()
+}
+
+/// What was granted to roles; superusers need no grants, and are not listed.
+fn table_privileges(source: &Source<'_>) -> Vec<Vec<Value>> {
+    let owner = source.owner();
+    let of = |relation: &Relation| {
+        let holders = source.facts.holders(&relation.schema, Some(&relation.name));
+        let holders = holders.into_iter();
+        let rows = holders.flat_map(|(grantee, letters)| {
+            let all = TableRight::ALL.iter();
+            let held = all.filter(move |(_, _, letter, _)| letters.contains(*letter));
+            let (owner, catalog) = (owner.clone(), source.catalog);
+            let (schema, table) = (relation.schema.clone(), relation.name.clone());
+            held.map(move |(_, name, ..)| {
+                row![
+                    owner.clone(),
+                    grantee.clone(),
+                    catalog,
+                    schema.clone(),
+                    table.clone(),
+                    *name,
+                    "NO",
+                    if *name == "SELECT" { "YES" } else { "NO" }
+                ]
+            })
+            .collect::<Vec<_>>()
+        });
+        rows.collect::<Vec<_>>()
+    };
+    source.relations.iter().flat_map(of).collect()
 }

@@ -11,6 +11,7 @@
 //! as long as the process lives. What it is not: a place for rights; [`SessionFacts`] answers who may do what.
 
 mod attributes;
+mod constraints;
 mod exists;
 mod facts;
 mod functions;
@@ -18,6 +19,7 @@ mod information;
 mod json;
 mod labels;
 mod oids;
+mod quoting;
 mod regclass;
 mod relations;
 mod rewrite;
@@ -25,26 +27,33 @@ mod roles;
 mod rows;
 mod schema;
 mod scopes;
+mod sequences;
 mod settings;
+mod stored;
+mod subqueries;
 mod tables;
 mod typed;
 mod types;
+mod written;
 
 pub use facts::{ActivityFact, RoleFact, SessionFacts, SettingFact};
 pub(crate) use labels::{shown, shown_in};
-pub(crate) use relations::quoted;
+pub(crate) use quoting::quoted;
 pub use rewrite::parse;
+pub(crate) use rewrite::plannable;
 pub(crate) use scopes::{Scopes, folded};
-pub(crate) use typed::cast_by;
+pub(crate) use typed::{cast_by, metadata_of};
+pub(crate) use types::pg_type_of_arrow;
 pub use types::{PgType, pg_type, pg_type_of};
 
+use crate::data::StoreView;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, MemoryCatalogProviderList};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use datafusion_pg_catalog::pg_catalog::generate_series_arg_coercion::CoerceIntArgsToBigInt;
 use datafusion_pg_catalog::pg_catalog::oid_type_planner::PgOidTypePlanner;
-use datafusion_pg_catalog::pg_catalog::{array_bounds_udf, format_type, quote_ident_udf};
+use datafusion_pg_catalog::pg_catalog::{array_bounds_udf, quote_ident_udf};
 use functions::Context;
 use schema::SessionCatalog;
 use std::sync::Arc;
@@ -54,6 +63,18 @@ use std::sync::Arc;
 /// # Errors
 /// A session whose default catalog is not there.
 pub fn install(context: &SessionContext, facts: Arc<dyn SessionFacts>) -> Result<()> {
+    install_writing(context, facts, None)
+}
+
+/// The same for a session that writes to the store that its database is.
+///
+/// # Errors
+/// As [`install`].
+pub(crate) fn install_writing(
+    context: &SessionContext,
+    facts: Arc<dyn SessionFacts>,
+    view: Option<Arc<StoreView>>,
+) -> Result<()> {
     let state = context.state();
     let found = Arc::clone(state.catalog_list());
     let default = state.config().options().catalog.default_catalog.clone();
@@ -67,6 +88,7 @@ pub fn install(context: &SessionContext, facts: Arc<dyn SessionFacts>) -> Result
             inner,
             all: Arc::clone(&found),
             facts: Arc::clone(&facts),
+            view: view.clone().filter(|_| name == default),
         });
         catalogs.register_catalog(name, catalog);
     }
@@ -87,6 +109,7 @@ pub fn install(context: &SessionContext, facts: Arc<dyn SessionFacts>) -> Result
         catalog: default,
         tables,
         facts,
+        view,
     });
     for function in functions::all_of(&about) {
         context.register_udf(function);
@@ -94,7 +117,6 @@ pub fn install(context: &SessionContext, facts: Arc<dyn SessionFacts>) -> Result
     for function in typed::all() {
         context.register_udf(function);
     }
-    context.register_udf(format_type::create_format_type_udf());
     context.register_udf(quote_ident_udf::create_quote_ident_udf());
     context.register_udf(quote_ident_udf::create_parse_ident_udf());
     context.register_udf(array_bounds_udf::create_array_upper_udf());

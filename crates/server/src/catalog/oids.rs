@@ -22,6 +22,8 @@ const FIXED: &[(&str, &str, &str, i32)] = &[
     ("class", "pg_catalog", "pg_trigger", 2620),
     ("class", "pg_catalog", "pg_description", 2609),
     ("class", "pg_catalog", "pg_authid", 1260),
+    ("class", "pg_catalog", "pg_sequence", 2224),
+    ("class", "pg_catalog", "pg_depend", 2608),
 ];
 
 /// What stands behind a number.
@@ -36,6 +38,13 @@ pub(crate) struct Object {
     pub(crate) columns: Vec<String>,
     /// Defaults of a table's columns.
     pub(crate) defaults: Vec<Option<String>>,
+    /// The definition as psql has it, where that is another.
+    pub(crate) pretty: Option<String>,
+    /// Comments on the object, and on its columns.
+    pub(crate) comment: Option<String>,
+    pub(crate) comments: Vec<Option<String>>,
+    /// Bytes of a table's rows.
+    pub(crate) bytes: i64,
 }
 
 #[derive(Default)]
@@ -62,6 +71,16 @@ pub(crate) fn of(catalog: &str, kind: &'static str, schema: &str, name: &str) ->
 /// The number of a table, with what is known of it already.
 pub(crate) fn table(catalog: &str, schema: &str, name: &str) -> i32 {
     relation(catalog, schema, name).unwrap_or_else(|| of(catalog, "class", schema, name))
+}
+
+/// The number of an index, with what is known of it already.
+pub(crate) fn of_index(catalog: &str, schema: &str, table: &str, name: &str) -> i32 {
+    let name = format!("{table}/{name}");
+    let known = {
+        let key = (catalog.to_owned(), "index", schema.to_owned(), name.clone());
+        NUMBERS.lock().of.get(&key).copied()
+    };
+    known.unwrap_or_else(|| of(catalog, "index", schema, &name))
 }
 
 /// The same of an object with a definition, which replaces the one that is known.

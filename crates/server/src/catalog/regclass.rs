@@ -2,7 +2,8 @@
 
 use super::functions::{Call, Context, texts};
 use super::oids::{self, Object};
-use super::relations::quoted;
+use super::quoting::quoted;
+use super::stored;
 use arrow::array::{ArrayRef, BooleanArray, Int32Array};
 use datafusion::common::exec_err;
 use datafusion::error::Result;
@@ -14,8 +15,10 @@ fn is_first(call: &Call<'_>, object: &Object, number: i32) -> bool {
         return true;
     }
     let path = call.context.facts.search_path();
+    // What has a number may be gone.
     let first = path
         .iter()
+        .filter(|schema| **schema == object.schema || has_table(call.context, schema, &object.name))
         .find_map(|schema| oids::relation(&call.context.catalog, schema, &object.name));
     path.contains(&object.schema) && (object.kind == "index" || first == Some(number))
 }
@@ -76,12 +79,24 @@ pub(super) fn number(call: &Call<'_>, must_be: bool) -> Result<ArrayRef> {
     Ok(Arc::new(Int32Array::from(numbers)))
 }
 
+fn has_table(context: &Context, schema: &str, name: &str) -> bool {
+    let tables = context.tables.schema(schema);
+    tables.is_some_and(|tables| tables.table_exist(name))
+}
+
 /// Asks the schema, not what has a number: nobody may have listed the table yet, or it may be gone.
 fn number_of(context: &Context, schema: &str, name: &str) -> Option<i32> {
-    let tables = context.tables.schema(schema)?;
-    tables
-        .table_exist(name)
-        .then(|| oids::table(&context.catalog, schema, name))
+    let catalog = &context.catalog;
+    let view = context.view.as_deref();
+    if let Some(view) = view.filter(|_| !stored::is_own(schema, name)) {
+        if let Some(table) = stored::table_of_index(view, schema, name) {
+            return Some(oids::of_index(catalog, schema, &table, name));
+        }
+        if stored::has_sequence(view, schema, name) {
+            return Some(oids::table(catalog, schema, name));
+        }
+    }
+    has_table(context, schema, name).then(|| oids::table(catalog, schema, name))
 }
 
 /// `Schema."Table"` as `schema` and `Table`.

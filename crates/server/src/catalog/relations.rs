@@ -2,13 +2,27 @@
 //! of them is made from this.
 
 use super::oids::{self, Object};
+use super::quoting::quoted;
+use super::stored;
 use super::types::{PgType, pg_type_of};
+use crate::data::StoreView;
 use corun_datafusion::store::StoreTable;
 use corun_store::TableDef;
 use datafusion::catalog::{CatalogProvider, TableProvider};
 use datafusion::common::Constraint;
 use datafusion::datasource::TableType;
 use std::sync::Arc;
+
+/// Where relations are looked for, and by whom.
+pub(crate) struct Place<'p> {
+    /// The catalog's name.
+    pub(crate) catalog: &'p str,
+    pub(crate) provider: &'p dyn CatalogProvider,
+    /// Of the store that the catalog is, if it is one.
+    pub(crate) view: Option<&'p StoreView>,
+    /// Schemas whose tables are named without them.
+    pub(crate) path: &'p [String],
+}
 
 /// A table or a view.
 #[derive(Debug, Clone)]
@@ -21,7 +35,12 @@ pub(crate) struct Relation {
     pub(crate) rows: f32,
     pub(crate) columns: Vec<Column>,
     pub(crate) indexes: Vec<Index>,
+    pub(crate) foreign_keys: Vec<ForeignKey>,
+    pub(crate) checks: Vec<Check>,
+    /// Whether statements may change its rows.
+    pub(crate) is_written: bool,
     pub(crate) definition: Option<String>,
+    pub(crate) comment: Option<String>,
 }
 
 /// A column.
@@ -31,6 +50,9 @@ pub(crate) struct Column {
     pub(crate) of: PgType,
     pub(crate) nullable: bool,
     pub(crate) default: Option<String>,
+    /// `a` (always), `d` (by default), or nothing.
+    pub(crate) identity: &'static str,
+    pub(crate) comment: Option<String>,
 }
 
 /// An index; a key has one, too.
@@ -45,25 +67,69 @@ pub(crate) struct Index {
     pub(crate) definition: String,
     /// Number of the key that it stands for.
     pub(crate) constraint: Option<i32>,
+    pub(crate) comment: Option<String>,
+}
+
+/// Columns of a table that refer to rows of another.
+#[derive(Debug, Clone)]
+pub(crate) struct ForeignKey {
+    pub(crate) oid: i32,
+    pub(crate) name: String,
+    /// Positions of its columns, from 1, and of those that they refer to.
+    pub(crate) columns: Vec<i32>,
+    pub(crate) referenced: Vec<i32>,
+    /// The table that is referred to, and its index: number, schema, name.
+    pub(crate) parent: (i32, String, String),
+    pub(crate) index: (i32, String),
+    /// As `pg_constraint` has the actions.
+    pub(crate) on_update: &'static str,
+    pub(crate) on_delete: &'static str,
+    pub(crate) deferrable: bool,
+    pub(crate) deferred: bool,
+}
+
+/// A condition that all rows fulfil.
+#[derive(Debug, Clone)]
+pub(crate) struct Check {
+    pub(crate) oid: i32,
+    pub(crate) name: String,
+    pub(crate) columns: Vec<i32>,
+    /// `((price > 0))`.
+    pub(crate) clause: String,
 }
 
 /// Schemas of a catalog that have tables of users, by name.
-pub(crate) fn schemas(catalog: &dyn CatalogProvider) -> Vec<String> {
-    let mut names = catalog.schema_names();
+pub(crate) fn schemas(place: &Place<'_>) -> Vec<String> {
+    let mut names = place.provider.schema_names();
     names.sort();
+    // The dictionary's, unless somebody has put something beside it.
+    names.retain(|name| place.view.is_none_or(|view| !stored::is_own_schema(view, name)));
     names
 }
 
 /// All relations, in the order of their names. Tables that cannot be read are left out.
-pub(crate) async fn of(name: &str, catalog: &dyn CatalogProvider) -> Vec<Relation> {
+pub(crate) async fn of(place: &Place<'_>) -> Vec<Relation> {
     let mut found = Vec::new();
-    for schema in schemas(catalog) {
-        let Some(provider) = catalog.schema(&schema) else {
+    for schema in schemas(place) {
+        let Some(provider) = place.provider.schema(&schema) else {
             continue;
         };
         for table in provider.table_names() {
+            if let Some(view) = place.view {
+                if stored::is_own(&schema, &table) {
+                    continue;
+                }
+                match view.info(&schema, &table) {
+                    Ok(Some(info)) => {
+                        found.push(stored::relation(place, view, &info));
+                        continue;
+                    }
+                    Ok(None) => {}
+                    Err(_) => continue,
+                }
+            }
             if let Ok(Some(of)) = provider.table(&table).await {
-                found.push(relation(name, &schema, &table, &of));
+                found.push(relation(place.catalog, &schema, &table, &of));
             }
         }
     }
@@ -83,11 +149,12 @@ fn relation(catalog: &str, schema: &str, name: &str, of: &Arc<dyn TableProvider>
             of: pg_type_of(field),
             nullable: field.is_nullable(),
             default: default(definition.as_ref(), field.name()),
+            identity: "",
+            comment: None,
         })
         .collect();
-    let rows = of
-        .downcast_ref::<StoreTable>()
-        .map_or(-1.0, |table| table.table().rows() as f32);
+    let table = of.downcast_ref::<StoreTable>().map(StoreTable::table);
+    let rows = table.map_or(-1.0, |table| table.rows() as f32);
     let keys = keys(definition.as_ref(), of, &columns, name);
     let indexes = keys
         .into_iter()
@@ -97,9 +164,10 @@ fn relation(catalog: &str, schema: &str, name: &str, of: &Arc<dyn TableProvider>
         kind: "class",
         schema: schema.to_owned(),
         name: name.to_owned(),
-        definition: String::new(),
         columns: columns.iter().map(|column| column.name.clone()).collect(),
         defaults: columns.iter().map(|column| column.default.clone()).collect(),
+        bytes: table.map_or(0, |table| i64::try_from(table.bytes()).unwrap_or(i64::MAX)),
+        ..Object::default()
     };
     Relation {
         oid: oids::enter(catalog, object),
@@ -112,7 +180,11 @@ fn relation(catalog: &str, schema: &str, name: &str, of: &Arc<dyn TableProvider>
         rows,
         columns,
         indexes,
+        foreign_keys: Vec::new(),
+        checks: Vec::new(),
+        is_written: false,
         definition: of.get_table_definition().map(str::to_owned),
+        comment: None,
     }
 }
 
@@ -124,12 +196,15 @@ fn default(definition: Option<&TableDef>, column: &str) -> Option<String> {
     Some(default.to_string())
 }
 
-struct Key {
-    name: String,
-    columns: Vec<usize>,
-    unique: bool,
-    primary: bool,
-    key: bool,
+/// An index to be.
+pub(super) struct Key {
+    pub(super) name: String,
+    pub(super) columns: Vec<usize>,
+    pub(super) unique: bool,
+    pub(super) primary: bool,
+    /// Whether it is a constraint.
+    pub(super) key: bool,
+    pub(super) comment: Option<String>,
 }
 
 /// Keys and indexes: of a store's table all, of others those that they say.
@@ -157,6 +232,7 @@ fn keys(
                 unique: index.unique,
                 primary: is_primary,
                 key: is_primary,
+                comment: None,
             }
         };
         return definition.indexes.iter().map(key).collect();
@@ -183,12 +259,14 @@ fn keys(
                 unique: true,
                 primary,
                 key: true,
+                comment: None,
             }
         })
         .collect()
 }
 
-fn index(catalog: &str, schema: &str, table: &str, columns: &[Column], key: Key) -> Index {
+/// An index, which gets its numbers.
+pub(super) fn index(catalog: &str, schema: &str, table: &str, columns: &[Column], key: Key) -> Index {
     let names: Vec<String> = key
         .columns
         .iter()
@@ -214,7 +292,8 @@ fn index(catalog: &str, schema: &str, table: &str, columns: &[Column], key: Key)
         name: format!("{table}/{}", key.name),
         definition,
         columns: names.clone(),
-        defaults: Vec::new(),
+        comment: key.comment.clone().filter(|_| kind == "index"),
+        ..Object::default()
     };
     let constraint = key.key.then(|| {
         let word = if key.primary { "PRIMARY KEY" } else { "UNIQUE" };
@@ -228,17 +307,6 @@ fn index(catalog: &str, schema: &str, table: &str, columns: &[Column], key: Key)
         primary: key.primary,
         definition,
         constraint,
-    }
-}
-
-/// A name as it must be written in SQL.
-pub(crate) fn quoted(name: &str) -> String {
-    let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && name
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    match plain {
-        true => name.to_owned(),
-        false => format!("\"{}\"", name.replace('"', "\"\"")),
+        comment: key.comment,
     }
 }

@@ -7,13 +7,13 @@
 use super::exists::as_counts;
 use super::labels::{label, label_as};
 use super::scopes::{Scopes, folded};
+use super::subqueries::Before;
 use super::typed;
 use datafusion::error::Result;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{
     self, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
-    Ident, ObjectName, ObjectNamePart, SelectItem, SetExpr, TableFactor, Value, VisitMut, Visitor,
-    VisitorMut,
+    Ident, ObjectName, ObjectNamePart, SelectItem, SetExpr, TableFactor, Value, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion_pg_catalog::sql::PostgresCompatibilityParser;
@@ -71,6 +71,14 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>> {
     rewritten.collect()
 }
 
+/// A statement that was made of a client's, ready to be planned.
+///
+/// # Errors
+/// None that is known.
+pub(crate) fn plannable(sql: ast::Statement) -> Result<Statement> {
+    Ok(Statement::Statement(Box::new(rewritten(sql, || None)?)))
+}
+
 /// `replaced` is asked only of statements about the system's tables.
 fn rewritten(
     mut sql: ast::Statement,
@@ -80,14 +88,11 @@ fn rewritten(
     _ = sql.visit(&mut names);
     // Columns are named by what the client wrote, not by what becomes of it.
     label(&mut sql)?;
-    let mut before = Before {
-        system: names.found,
-        changed: false,
-    };
+    let mut before = Before::new(names.found);
     _ = sql.visit(&mut before);
     let mut sql = if !names.found {
         StripCallableQualifier.rewrite(sql)
-    } else if let Some(mut replaced) = replaced().filter(|_| !before.changed && !names.other) {
+    } else if let Some(mut replaced) = replaced().filter(|_| !before.has_changed() && !names.other) {
         label_as(&sql, &mut replaced);
         label(&mut replaced)?;
         replaced
@@ -151,7 +156,7 @@ impl VisitorMut for SystemNames {
     }
 }
 
-fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     let arguments = arguments
         .into_iter()
         .map(|of| FunctionArg::Unnamed(FunctionArgExpr::Expr(of)));
@@ -172,14 +177,14 @@ fn call(name: &str, arguments: Vec<Expr>) -> Expr {
 }
 
 /// The bare name of a type: `pg_catalog.regclass` is `regclass`.
-fn type_name(of: &ast::DataType) -> String {
+pub(super) fn type_name(of: &ast::DataType) -> String {
     let name = of.to_string().to_ascii_lowercase();
     name.strip_prefix("pg_catalog.")
         .map(str::to_owned)
         .unwrap_or(name)
 }
 
-fn literal(of: &Expr) -> Option<&str> {
+pub(super) fn literal(of: &Expr) -> Option<&str> {
     match of {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) => Some(text),
@@ -189,121 +194,8 @@ fn literal(of: &Expr) -> Option<&str> {
     }
 }
 
-fn is_number(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// What the other rewrites would lose: `'schema.table'::regclass`, which they take for a table of that name, and do not look at in statements of
-/// users; and what reads a column's default from `pg_attrdef` or the columns of a key or an index, which they make null or leave to DataFusion,
-/// which cannot plan it.
-struct Before {
-    /// Whether the statement asks the system's tables.
-    system: bool,
-    changed: bool,
-}
-
-impl VisitorMut for Before {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, of: &mut Expr) -> ControlFlow<()> {
-        if let Expr::Cast { expr, data_type, .. } = of
-            && type_name(data_type) == "regclass"
-            && literal(expr)
-                .is_some_and(|text| text.contains(['.', '"']) || !(self.system || is_number(text)))
-        {
-            let argument = std::mem::replace(expr.as_mut(), Expr::Value(Value::Null.into()));
-            *of = call("regclass_of", vec![argument]);
-            self.changed = true;
-        }
-        let written = match of {
-            Expr::Subquery(query) => column_of_default(query).map(|column| call("attribute_default", column)),
-            Expr::Function(function) => names_of_key(function).map(|key| call("attribute_names", key)),
-            _ => None,
-        };
-        if let Some(written) = written {
-            *of = written;
-            self.changed = true;
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_table_factor(&mut self, of: &mut TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Derived { subquery, .. } = of
-            && let SetExpr::Select(select) = subquery.body.as_mut()
-            && let [index, keys] = select.from.as_mut_slice()
-            && matches!(&keys.relation, TableFactor::UNNEST { with_ordinality: true, array_exprs, .. } if array_exprs.len() == 2)
-            && let TableFactor::Table { name, .. } = &mut index.relation
-            && last(name).is_some_and(|name| name == "pg_index")
-        {
-            *name = ObjectName::from(vec![Ident::new("pg_catalog"), Ident::new("corun_index_keys")]);
-            select.from.truncate(1);
-            self.changed = true;
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-fn last(name: &ObjectName) -> Option<String> {
+pub(super) fn last(name: &ObjectName) -> Option<String> {
     Some(name.0.last()?.as_ident()?.value.to_ascii_lowercase())
-}
-
-/// Table and numbers of the columns whose names `array(SELECT attname FROM unnest(conkey) WITH ORDINALITY ...)` lists.
-fn names_of_key(function: &Function) -> Option<Vec<Expr>> {
-    let FunctionArguments::Subquery(query) = &function.args else {
-        return None;
-    };
-    let SetExpr::Select(select) = query.body.as_ref() else {
-        return None;
-    };
-    let TableFactor::UNNEST { array_exprs, .. } = &select.from.first()?.relation else {
-        return None;
-    };
-    let mut columns = Columns::default();
-    _ = ast::Visit::visit(select.selection.as_ref()?, &mut columns);
-    Some(vec![columns.named("conrelid")?, array_exprs.first()?.clone()])
-}
-
-/// Table and number of the column whose default a subquery over `pg_attrdef` reads.
-fn column_of_default(query: &ast::Query) -> Option<Vec<Expr>> {
-    let SetExpr::Select(select) = query.body.as_ref() else {
-        return None;
-    };
-    let [from] = select.from.as_slice() else {
-        return None;
-    };
-    let TableFactor::Table { name, .. } = &from.relation else {
-        return None;
-    };
-    if last(name)? != "pg_attrdef" || !from.joins.is_empty() {
-        return None;
-    }
-    let mut columns = Columns::default();
-    _ = ast::Visit::visit(select.selection.as_ref()?, &mut columns);
-    Some(vec![columns.named("attrelid")?, columns.named("attnum")?])
-}
-
-/// Columns with the names of their tables.
-#[derive(Default)]
-struct Columns(Vec<(String, Expr)>);
-
-impl Columns {
-    fn named(&self, name: &str) -> Option<Expr> {
-        let (_, column) = self.0.iter().find(|(known, _)| known == name)?;
-        Some(column.clone())
-    }
-}
-
-impl Visitor for Columns {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, of: &Expr) -> ControlFlow<()> {
-        if let Expr::CompoundIdentifier(parts) = of
-            && let Some(last) = parts.last()
-        {
-            self.0.push((last.value.to_ascii_lowercase(), of.clone()));
-        }
-        ControlFlow::Continue(())
-    }
 }
 
 /// A subquery that stands for one value, written so that DataFusion sees that it has at most one row.

@@ -7,11 +7,10 @@ use super::tables::{OWNER, Rows, Source};
 impl Source<'_> {
     /// Who was given rights, as PostgreSQL writes it; `None`: nobody.
     pub(crate) fn acl(&self, schema: &str, table: Option<&str>) -> Option<Vec<String>> {
-        let letter = if table.is_some() { 'r' } else { 'U' };
         let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        let item = |name: String| match plain(&name) {
-            true => format!("{name}={letter}/{}", self.owner()),
-            false => format!("\"{}\"={letter}/{}", name.replace('"', "\"\""), self.owner()),
+        let item = |(name, letters): (String, String)| match plain(&name) {
+            true => format!("{name}={letters}/{}", self.owner()),
+            false => format!("\"{}\"={letters}/{}", name.replace('"', "\"\""), self.owner()),
         };
         let holders = self.facts.holders(schema, table);
         (!holders.is_empty()).then(|| holders.into_iter().map(item).collect())

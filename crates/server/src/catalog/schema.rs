@@ -2,8 +2,10 @@
 
 use super::facts::SessionFacts;
 use super::information;
-use super::relations;
+use super::relations::{self, Place};
+use super::stored;
 use super::tables::{self, Source};
+use crate::data::StoreView;
 use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, MemoryCatalogProviderList, SchemaProvider, TableProvider,
@@ -51,6 +53,8 @@ pub(crate) struct SessionCatalog {
     pub(crate) inner: Arc<dyn CatalogProvider>,
     pub(crate) all: Arc<dyn CatalogProviderList>,
     pub(crate) facts: Arc<dyn SessionFacts>,
+    /// Of the store that the catalog is, if it is one and the session writes to it.
+    pub(crate) view: Option<Arc<StoreView>>,
 }
 
 impl SessionCatalog {
@@ -66,15 +70,26 @@ impl SessionCatalog {
     async fn source(&self, relations: bool) -> Source<'_> {
         let mut catalogs = self.all.catalog_names();
         catalogs.sort();
+        let path = self.facts.search_path();
+        let place = Place {
+            catalog: &self.name,
+            provider: &*self.inner,
+            view: self.view.as_deref(),
+            path: &path,
+        };
+        let (relations, sequences) = match relations {
+            true => (relations::of(&place).await, stored::sequences(&place)),
+            false => Default::default(),
+        };
         Source {
             catalog: &self.name,
             catalogs,
             provider: &*self.inner,
+            view: self.view.as_deref(),
             facts: &*self.facts,
-            relations: match relations {
-                true => relations::of(&self.name, &*self.inner).await,
-                false => Vec::new(),
-            },
+            relations,
+            sequences,
+            path,
         }
     }
 }

@@ -1,12 +1,18 @@
 //! `pg_catalog`: tables made from the session's relations and facts, and the static ones of `datafusion-pg-catalog`.
 
+use super::constraints::{
+    corun_index_keys, pg_attrdef, pg_constraint, pg_depend, pg_description, pg_index, pg_indexes,
+};
 use super::facts::SessionFacts;
 use super::oids;
-use super::relations::{Relation, schemas};
+use super::relations::{Column, Index, Place, Relation, schemas};
 use super::roles::{pg_auth_members, pg_roles, pg_user};
 use super::rows::{Value, row, table};
+use super::sequences::{pg_sequence, pg_sequences};
 use super::settings::pg_settings;
+use super::stored::Sequence;
 use super::types;
+use crate::data::StoreView;
 use datafusion::catalog::{CatalogProvider, TableProvider};
 use datafusion::error::Result;
 use std::sync::Arc;
@@ -22,8 +28,12 @@ pub(crate) struct Source<'a> {
     pub(crate) catalog: &'a str,
     pub(crate) catalogs: Vec<String>,
     pub(crate) provider: &'a dyn CatalogProvider,
+    /// Of the store that the catalog is, if it is one.
+    pub(crate) view: Option<&'a StoreView>,
+    pub(crate) path: Vec<String>,
     pub(crate) facts: &'a dyn SessionFacts,
     pub(crate) relations: Vec<Relation>,
+    pub(crate) sequences: Vec<Sequence>,
 }
 
 pub(crate) type Rows = Vec<Vec<Value>>;
@@ -78,6 +88,18 @@ pub(crate) const TABLES: &[(&str, &str, Make, bool)] = &[
         "pg_attrdef",
         "oid:oid adrelid:oid adnum:int2 adbin:text",
         pg_attrdef,
+        true,
+    ),
+    (
+        "pg_depend",
+        "classid:oid objid:oid objsubid:int4 refclassid:oid refobjid:oid refobjsubid:int4 deptype:char",
+        pg_depend,
+        true,
+    ),
+    (
+        "pg_description",
+        "objoid:oid classoid:oid objsubid:int4 description:text",
+        pg_description,
         true,
     ),
     (
@@ -171,15 +193,15 @@ pub(crate) const TABLES: &[(&str, &str, Make, bool)] = &[
     (
         "pg_sequence",
         "seqrelid:oid seqtypid:oid seqstart:int8 seqincrement:int8 seqmax:int8 seqmin:int8 seqcache:int8 seqcycle:bool",
-        |_| Vec::new(),
-        false,
+        pg_sequence,
+        true,
     ),
     (
         "pg_sequences",
         "schemaname:name sequencename:name sequenceowner:name data_type:text start_value:int8 min_value:int8 max_value:int8 \
          increment_by:int8 cycle:bool cache_size:int8 last_value:int8",
-        |_| Vec::new(),
-        false,
+        pg_sequences,
+        true,
     ),
     (
         "pg_matviews",
@@ -199,7 +221,7 @@ pub(crate) fn make(name: &str, source: &Source<'_>) -> Option<Result<Arc<dyn Tab
 }
 
 impl Source<'_> {
-    fn schema(&self, name: &str) -> i32 {
+    pub(crate) fn schema(&self, name: &str) -> i32 {
         oids::of(self.catalog, "schema", "", name)
     }
 
@@ -212,18 +234,35 @@ impl Source<'_> {
             .unwrap_or_else(|| "postgres".to_owned())
     }
 
-    fn indexes(&self) -> impl Iterator<Item = (&Relation, &super::relations::Index)> {
+    /// Schemas, by name.
+    pub(crate) fn schemas(&self) -> Vec<String> {
+        schemas(&Place {
+            catalog: self.catalog,
+            provider: self.provider,
+            view: self.view,
+            path: &self.path,
+        })
+    }
+
+    pub(crate) fn indexes(&self) -> impl Iterator<Item = (&Relation, &Index)> {
         let of = |relation| Relation::indexes_of(relation);
         self.relations.iter().flat_map(of)
+    }
+
+    /// Whether foreign keys of any table refer to this.
+    fn is_referenced(&self, oid: i32) -> bool {
+        let mut keys = self.relations.iter().flat_map(|relation| &relation.foreign_keys);
+        keys.any(|key| key.parent.0 == oid)
     }
 }
 
 impl Relation {
-    fn indexes_of(&self) -> impl Iterator<Item = (&Relation, &super::relations::Index)> {
+    fn indexes_of(&self) -> impl Iterator<Item = (&Relation, &Index)> {
         self.indexes.iter().map(move |index| (self, index))
     }
 }
 
+#[derive(Default)]
 struct Class<'a> {
     oid: i32,
     name: &'a str,
@@ -232,7 +271,10 @@ struct Class<'a> {
     method: i32,
     rows: f32,
     columns: usize,
+    checks: usize,
     indexed: bool,
+    /// Foreign keys are kept by triggers in PostgreSQL.
+    triggered: bool,
     acl: Option<Vec<String>>,
 }
 
@@ -256,14 +298,14 @@ fn class(of: &Class<'_>) -> Vec<Value> {
         "p",
         of.kind,
         of.columns as i64,
-        0,
+        of.checks as i64,
         false,
-        false,
+        of.triggered,
         false,
         false,
         false,
         true,
-        "d",
+        if of.kind == "r" { "d" } else { "n" },
         false,
         0,
         0,
@@ -283,7 +325,9 @@ fn pg_class(source: &Source<'_>) -> Rows {
             method: if relation.kind == "r" { HEAP } else { 0 },
             rows: relation.rows,
             columns: relation.columns.len(),
+            checks: relation.checks.len(),
             indexed: !relation.indexes.is_empty(),
+            triggered: !relation.foreign_keys.is_empty() || source.is_referenced(relation.oid),
             acl: source.acl(&relation.schema, Some(&relation.name)),
         })
     });
@@ -296,8 +340,18 @@ fn pg_class(source: &Source<'_>) -> Rows {
             method: BTREE,
             rows: relation.rows,
             columns: index.columns.len(),
-            indexed: false,
-            acl: None,
+            ..Class::default()
+        })
+    });
+    let sequences = source.sequences.iter().map(|sequence| {
+        class(&Class {
+            oid: sequence.oid,
+            name: &sequence.name,
+            schema: source.schema(&sequence.schema),
+            kind: "S",
+            rows: 1.0,
+            columns: super::sequences::COLUMNS.len(),
+            ..Class::default()
         })
     });
     let system = super::schema::system_tables().map(|name| {
@@ -308,9 +362,7 @@ fn pg_class(source: &Source<'_>) -> Rows {
             kind: if VIEWS.contains(&name) { "v" } else { "r" },
             method: if VIEWS.contains(&name) { 0 } else { HEAP },
             rows: -1.0,
-            columns: 0,
-            indexed: false,
-            acl: None,
+            ..Class::default()
         })
     });
     let information = super::information::names().map(|name| {
@@ -321,12 +373,11 @@ fn pg_class(source: &Source<'_>) -> Rows {
             kind: "v",
             method: 0,
             rows: -1.0,
-            columns: 0,
-            indexed: false,
-            acl: None,
+            ..Class::default()
         })
     });
-    tables.chain(indexes).chain(system).chain(information).collect()
+    let own = tables.chain(indexes).chain(sequences);
+    own.chain(system).chain(information).collect()
 }
 
 /// System tables that PostgreSQL has as views.
@@ -347,160 +398,67 @@ const VIEWS: &[&str] = &[
 ];
 
 fn pg_attribute(source: &Source<'_>) -> Rows {
-    let attribute =
-        |relation: i32, name: &str, of: types::PgType, number: i64, nullable: bool, default: bool| {
-            let length = types::length(of.oid);
-            let collation = if of.oid == 25 { 100 } else { 0 };
-            row![
-                relation,
-                name,
-                of.oid,
-                length,
-                number,
-                -1,
-                of.modifier,
-                0,
-                (1..=8).contains(&length),
-                "i",
-                "p",
-                "",
-                !nullable,
-                default,
-                false,
-                "",
-                "",
-                false,
-                true,
-                0,
-                collation,
-                Value::Null
-            ]
-        };
+    let attribute = |relation: i32, number: i64, column: &Column| {
+        let of = column.of;
+        let length = types::length(of.oid);
+        row![
+            relation,
+            column.name.as_str(),
+            of.oid,
+            length,
+            number,
+            -1,
+            of.modifier,
+            i64::from(types::is_array(of.oid)),
+            matches!(length, 1 | 2 | 4 | 8),
+            types::align(of.oid),
+            types::storage(of.oid),
+            "",
+            !column.nullable,
+            column.default.is_some(),
+            false,
+            column.identity,
+            "",
+            false,
+            true,
+            0,
+            types::collation(of.oid),
+            -1
+        ]
+    };
     let columns = source.relations.iter().flat_map(|relation| {
-        relation.columns.iter().enumerate().map(|(at, column)| {
-            let default = column.default.is_some();
-            attribute(
-                relation.oid,
-                &column.name,
-                column.of,
-                at as i64 + 1,
-                column.nullable,
-                default,
-            )
-        })
+        let columns = relation.columns.iter().zip(1..);
+        columns.map(|(column, number)| attribute(relation.oid, number, column))
     });
     let of_indexes = source.indexes().flat_map(|(relation, index)| {
-        index.columns.iter().enumerate().map(|(at, column)| {
-            let column = &relation.columns[*column as usize - 1];
-            attribute(index.oid, &column.name, column.of, at as i64 + 1, true, false)
+        index.columns.iter().zip(1..).map(|(column, number)| {
+            let column = Column {
+                nullable: true,
+                default: None,
+                identity: "",
+                ..relation.columns[*column as usize - 1].clone()
+            };
+            attribute(index.oid, number, &column)
         })
     });
-    columns.chain(of_indexes).collect()
-}
-
-fn pg_index(source: &Source<'_>) -> Rows {
-    let of = |(relation, index): (&Relation, &super::relations::Index)| {
-        let columns = index.columns.len();
-        let zeros = vec![0; columns];
-        row![
-            index.oid,
-            relation.oid,
-            columns as i64,
-            columns as i64,
-            index.unique,
-            false,
-            index.primary,
-            false,
-            true,
-            false,
-            true,
-            false,
-            true,
-            true,
-            false,
-            index.columns.clone(),
-            zeros.clone(),
-            zeros.clone(),
-            zeros
-        ]
-    };
-    source.indexes().map(of).collect()
-}
-
-fn corun_index_keys(source: &Source<'_>) -> Rows {
-    let keys = source.indexes().flat_map(|(relation, index)| {
-        let keys = index.columns.iter().zip(1i64..);
-        keys.map(|(column, at)| {
-            row![
-                index.oid,
-                relation.oid,
-                index.unique,
-                index.primary,
-                Value::Null,
-                *column,
-                0,
-                at
-            ]
+    let of_sequences = source.sequences.iter().flat_map(|sequence| {
+        let columns = super::sequences::COLUMNS.iter().zip(1..);
+        columns.map(|((name, oid), number)| {
+            let column = Column {
+                name: (*name).to_owned(),
+                of: types::PgType {
+                    oid: *oid,
+                    modifier: -1,
+                },
+                nullable: false,
+                default: None,
+                identity: "",
+                comment: None,
+            };
+            attribute(sequence.oid, number, &column)
         })
     });
-    keys.collect()
-}
-
-fn pg_constraint(source: &Source<'_>) -> Rows {
-    let of = |(relation, index): (&Relation, &super::relations::Index)| {
-        let kind = if index.primary { "p" } else { "u" };
-        Some(row![
-            index.constraint?,
-            index.name.clone(),
-            source.schema(&relation.schema),
-            kind,
-            false,
-            false,
-            true,
-            true,
-            relation.oid,
-            0,
-            index.oid,
-            0,
-            0,
-            " ",
-            " ",
-            " ",
-            true,
-            0,
-            true,
-            false,
-            index.columns.clone()
-        ])
-    };
-    source.indexes().filter_map(of).collect()
-}
-
-fn pg_attrdef(source: &Source<'_>) -> Rows {
-    let of = |relation: &Relation| {
-        let columns = relation.columns.iter().enumerate();
-        let defaults = columns.filter_map(|(at, column)| {
-            let text = column.default.clone()?;
-            let name = format!("{}/{}", relation.name, column.name);
-            let oid = oids::of(source.catalog, "default", &relation.schema, &name);
-            Some(row![oid, relation.oid, at as i64 + 1, text])
-        });
-        defaults.collect::<Rows>()
-    };
-    source.relations.iter().flat_map(of).collect()
-}
-
-fn pg_indexes(source: &Source<'_>) -> Rows {
-    let of = |(relation, index): (&Relation, &super::relations::Index)| {
-        row![
-            relation.schema.clone(),
-            relation.name.clone(),
-            index.name.clone(),
-            Value::Null,
-            index.definition.clone()
-        ]
-    };
-    source.indexes().map(of).collect()
+    columns.chain(of_indexes).chain(of_sequences).collect()
 }
 
 fn pg_tables(source: &Source<'_>) -> Rows {
@@ -569,7 +527,7 @@ fn pg_stat_user_tables(source: &Source<'_>) -> Rows {
 
 fn pg_namespace(source: &Source<'_>) -> Rows {
     let system = ["pg_catalog".to_owned(), "information_schema".to_owned()];
-    let names = system.into_iter().chain(schemas(source.provider));
+    let names = system.into_iter().chain(source.schemas());
     names
         .map(|name| {
             row![

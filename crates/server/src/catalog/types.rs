@@ -128,6 +128,104 @@ pub(crate) fn name(oid: i32) -> &'static str {
         .map_or("ARRAY", |known| known.3)
 }
 
+/// Whether a type is of arrays.
+pub(crate) fn is_array(oid: i32) -> bool {
+    TYPES.iter().any(|known| known.1 == oid)
+}
+
+/// `attalign`
+pub(crate) fn align(oid: i32) -> &'static str {
+    match (oid, length(oid)) {
+        (19 | 2950, _) | (_, 1) => "c",
+        (_, 2) => "s",
+        (_, 8 | 16) | (1016 | 1022 | 1115 | 1183 | 1185 | 1187, _) => "d",
+        _ => "i",
+    }
+}
+
+/// `attstorage`
+pub(crate) fn storage(oid: i32) -> &'static str {
+    match (oid, length(oid)) {
+        (1700, _) => "m",
+        (_, -1) => "x",
+        _ => "p",
+    }
+}
+
+/// `attcollation`: that of the database, or C.
+pub(crate) fn collation(oid: i32) -> i32 {
+    match oid {
+        25 | 1009 | 1042 | 1014 | 1043 | 1015 => 100,
+        19 | 1003 => 950,
+        _ => 0,
+    }
+}
+
+/// Types that only system tables have, and their names.
+const OF_SYSTEM: &[(i32, &str)] = &[
+    (18, "\"char\""),
+    (22, "int2vector"),
+    (24, "regproc"),
+    (27, "tid"),
+    (28, "xid"),
+    (29, "cid"),
+    (30, "oidvector"),
+    (194, "pg_node_tree"),
+    (869, "inet"),
+    (1033, "aclitem"),
+    (1266, "time with time zone"),
+    (1560, "bit"),
+    (1562, "bit varying"),
+    (2202, "regprocedure"),
+    (2205, "regclass"),
+    (2206, "regtype"),
+    (2249, "record"),
+    (2275, "cstring"),
+    (2276, "\"any\""),
+    (2277, "anyarray"),
+    (2278, "void"),
+    (2281, "internal"),
+    (2283, "anyelement"),
+    (4089, "regnamespace"),
+    (4096, "regrole"),
+];
+
+/// `format_type(oid, modifier)`.
+pub(crate) fn format_type(oid: i32, modifier: Option<i32>) -> String {
+    if oid == 0 {
+        return "-".to_owned();
+    }
+    if let Some(of) = TYPES.iter().find(|known| known.1 == oid) {
+        return format!("{}[]", format_type(of.0, modifier));
+    }
+    let limit = modifier.unwrap_or(-1);
+    match oid {
+        1042 if limit > 4 => format!("character({})", limit - 4),
+        // A `character` without a length is one character long; this is not.
+        1042 if modifier.is_some() => "bpchar".to_owned(),
+        1043 if limit > 4 => format!("character varying({})", limit - 4),
+        1700 if limit >= 4 => {
+            let digits = limit - 4;
+            format!("numeric({},{})", digits >> 16 & 0xffff, digits & 0x7ff)
+        }
+        1083 | 1114 | 1184 if limit >= 0 => {
+            let (name, zone) = name(oid).split_once(' ').unwrap_or((name(oid), ""));
+            format!("{name}({limit}) {zone}")
+        }
+        1186 if limit >= 0 && limit & 0xffff != 0xffff => format!("interval({})", limit & 0xffff),
+        _ => {
+            let own = TYPES.iter().find(|known| known.0 == oid).map(|known| known.3);
+            let of_system = || OF_SYSTEM.iter().find(|known| known.0 == oid).map(|known| known.1);
+            own.or_else(of_system).unwrap_or("???").to_owned()
+        }
+    }
+}
+
+/// The name of the type that clients are told for a column of this Arrow type.
+pub(crate) fn pg_type_of_arrow(of: &DataType) -> String {
+    format_type(pg_type(of).oid, None)
+}
+
 /// Types and their own names (`udt_name`).
 const NAMES: &[(i32, &str)] = &[
     (16, "bool"),
@@ -154,15 +252,15 @@ const NAMES: &[(i32, &str)] = &[
     (1000, "_bool"),
     (1001, "_bytea"),
     (1003, "_name"),
-    (1014, "_bpchar"),
-    (1015, "_varchar"),
-    (1028, "_oid"),
     (1016, "_int8"),
     (1005, "_int2"),
     (1007, "_int4"),
     (1009, "_text"),
+    (1014, "_bpchar"),
+    (1015, "_varchar"),
     (1021, "_float4"),
     (1022, "_float8"),
+    (1028, "_oid"),
     (1182, "_date"),
     (1183, "_time"),
     (1187, "_interval"),
@@ -199,6 +297,28 @@ mod tests {
         assert_eq!(pg_type(&DataType::Decimal128(10, 2)).modifier, (10 << 16 | 2) + 4);
         let list = DataType::List(Arc::new(Field::new("item", DataType::Int64, true)));
         assert_eq!(pg_type(&list).oid, 1016);
+    }
+
+    #[test]
+    fn types_are_written_as_postgresql_writes_them() {
+        for (oid, modifier, text) in [
+            (1043, Some(14), "character varying(10)"),
+            (1043, Some(-1), "character varying"),
+            (1015, Some(14), "character varying(10)[]"),
+            (1042, Some(5), "character(1)"),
+            (1042, Some(-1), "bpchar"),
+            (1042, None, "character"),
+            (1700, Some((10 << 16 | 2) + 4), "numeric(10,2)"),
+            (1700, Some((10 << 16) + 4), "numeric(10,0)"),
+            (1114, Some(3), "timestamp(3) without time zone"),
+            (1184, Some(-1), "timestamp with time zone"),
+            (1007, Some(-1), "integer[]"),
+            (18, None, "\"char\""),
+            (0, None, "-"),
+            (999_999, None, "???"),
+        ] {
+            assert_eq!(format_type(oid, modifier), text);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use ring::rand::SecureRandom;
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, value};
 
 use super::file::verifier_of;
-use super::grants::Grants;
+use super::grants::{Grants, SchemaRight, TableRight};
 use super::limits::UserLimits;
 use crate::data::DataError;
 
@@ -40,10 +40,10 @@ pub struct RoleOptions {
 /// What is granted or revoked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Right {
-    /// To read tables, as the file writes them: `schema.table` or `schema.*`.
-    Read(Vec<String>),
-    /// To name what is in schemas.
-    Usage(Vec<String>),
+    /// To tables, as the file writes them: `schema.table` or `schema.*`.
+    Tables(Vec<TableRight>, Vec<String>),
+    /// To schemas.
+    Schemas(Vec<SchemaRight>, Vec<String>),
     /// To be in roles.
     Roles(Vec<String>),
 }
@@ -219,9 +219,17 @@ pub(super) fn applied(
         Change::Grant(right, to, is_grant) => {
             to.iter().try_for_each(known)?;
             for name in to {
-                let (key, values) = match right {
-                    Right::Read(tables) => ("read", tables),
-                    Right::Usage(schemas) => ("usage", schemas),
+                let (keys, values): (Vec<&str>, _) = match right {
+                    Right::Tables(rights, tables) => {
+                        if !is_grant {
+                            let mut rights = rights.iter();
+                            rights.try_for_each(|right| covered(grants, name, *right, tables))?;
+                        }
+                        (rights.iter().map(|right| right.key()).collect(), tables)
+                    }
+                    Right::Schemas(rights, schemas) => {
+                        (rights.iter().map(|right| right.key()).collect(), schemas)
+                    }
                     Right::Roles(roles) => {
                         roles.iter().try_for_each(known)?;
                         if let Some(role) = roles
@@ -231,15 +239,12 @@ pub(super) fn applied(
                             let what = format!("role \"{role}\" is a member of role \"{name}\"");
                             return Err(DataError::new("0LP01", what));
                         }
-                        ("roles", roles)
+                        (vec!["roles"], roles)
                     }
                 };
-                if let Right::Read(tables) = right
-                    && !is_grant
-                {
-                    covered(grants, name, tables)?;
+                for key in keys {
+                    change_list(section(&mut document, name)?, key, values, *is_grant)?;
                 }
-                change_list(section(&mut document, name)?, key, values, *is_grant)?;
             }
         }
     }
@@ -247,7 +252,7 @@ pub(super) fn applied(
 }
 
 /// Refuses to take one table out of a right to all of its schema.
-fn covered(grants: &Grants, name: &str, tables: &[String]) -> Result<(), DataError> {
+fn covered(grants: &Grants, name: &str, right: TableRight, tables: &[String]) -> Result<(), DataError> {
     let Some(rights) = grants.roles.get(name) else {
         return Ok(());
     };
@@ -256,14 +261,17 @@ fn covered(grants: &Grants, name: &str, tables: &[String]) -> Result<(), DataErr
             continue;
         };
         let itself = super::Pattern::parse(text);
-        let wider = rights
-            .read
-            .iter()
-            .find(|own| Some(*own) != itself.as_ref() && own.has(schema, table));
+        let mut own = rights.tables[right as usize].iter();
+        let wider = own.find(|own| Some(*own) != itself.as_ref() && own.has(schema, table));
         if wider.is_some() {
-            let what = format!("role \"{name}\" may read more than the table {text} at once, and keeps that");
+            let (verb, word) = match right {
+                TableRight::Select => ("read", "SELECT"),
+                other => ("change", TableRight::ALL[other as usize].1),
+            };
+            let what =
+                format!("role \"{name}\" may {verb} more than the table {text} at once, and keeps that");
             return Err(unsupported(&what).hint(format!(
-                "REVOKE SELECT ON ALL TABLES IN SCHEMA {schema}, then GRANT what it shall keep."
+                "REVOKE {word} ON ALL TABLES IN SCHEMA {schema}, then GRANT what it shall keep."
             )));
         }
     }
@@ -394,24 +402,37 @@ mod tests {
 
     #[test]
     fn what_stands_in_the_file_stays() {
-        let of = Change::Grant(
-            Right::Read(names(&["public.t"])),
-            names(&["ann", "analyst"]),
-            true,
-        );
+        let reads = |tables: &[&str]| Right::Tables(vec![TableRight::Select], names(tables));
+        let of = Change::Grant(reads(&["public.t"]), names(&["ann", "analyst"]), true);
         let text = change(FILE, &of).expect("granted");
         let kept = "# who there is\n[user.root]\nsuperuser = true # all of it\n\n[user.ann]\nroles = [\"analyst\"]\n";
         assert!(text.starts_with(kept), "{text}");
         assert_eq!(change(&text, &of).expect("again"), text);
         let (_, grants) = parse(&text).expect("right");
         assert!(grants.may_read("ann", "public", "t"));
-        let of = Change::Grant(
-            Right::Read(names(&["public.t"])),
-            names(&["ann", "analyst"]),
-            false,
-        );
+        let of = Change::Grant(reads(&["public.t"]), names(&["ann", "analyst"]), false);
         let (_, grants) = parse(&change(&text, &of).expect("revoked")).expect("right");
         assert!(!grants.may_read("ann", "public", "t") && grants.may_read("ann", "sales", "x"));
+    }
+
+    #[test]
+    fn rights_to_write_come_and_go() {
+        use super::super::grants::WriteRight;
+        let rights = vec![TableRight::Insert, TableRight::Delete];
+        let tables = Right::Tables(rights, names(&["public.t"]));
+        let text = change(FILE, &Change::Grant(tables.clone(), names(&["ann"]), true)).expect("granted");
+        assert!(
+            text.contains("insert = [\"public.t\"]\ndelete = [\"public.t\"]"),
+            "{text}"
+        );
+        let create = Right::Schemas(vec![SchemaRight::Create, SchemaRight::Usage], names(&["plans"]));
+        let text = change(&text, &Change::Grant(create, names(&["analyst"]), true)).expect("granted");
+        let (_, grants) = parse(&text).expect("right");
+        assert!(grants.may_write("ann", WriteRight::Insert, "public", "t"));
+        assert!(grants.may_write("ann", WriteRight::Define, "plans", "new"));
+        let text = change(&text, &Change::Grant(tables, names(&["ann"]), false)).expect("revoked");
+        let (_, grants) = parse(&text).expect("right");
+        assert!(!grants.may_write("ann", WriteRight::Delete, "public", "t"));
     }
 
     #[test]
@@ -455,6 +476,7 @@ mod tests {
     fn what_cannot_be_has_postgresql_s_codes() {
         let none = RoleOptions::default;
         let grant = |right, to: &str, is| Change::Grant(right, names(&[to]), is);
+        let reads = |table: &str| Right::Tables(vec![TableRight::Select], names(&[table]));
         for (of, code) in [
             (Change::Create("ann".to_owned(), none()), "42710"),
             (Change::Create("pg_x".to_owned(), none()), "42939"),
@@ -462,13 +484,10 @@ mod tests {
             (Change::Drop(names(&["bob"]), false), "42704"),
             (Change::Drop(names(&["root"]), false), "55006"),
             (Change::Limit("ann".to_owned(), "speed".to_owned(), None), "42704"),
-            (grant(Right::Read(names(&["a.b"])), "bob", true), "42704"),
+            (grant(reads("a.b"), "bob", true), "42704"),
             (grant(Right::Roles(names(&["bob"])), "ann", true), "42704"),
             (grant(Right::Roles(names(&["ann"])), "analyst", true), "0LP01"),
-            (
-                grant(Right::Read(names(&["sales.q1"])), "analyst", false),
-                "0A000",
-            ),
+            (grant(reads("sales.q1"), "analyst", false), "0A000"),
         ] {
             assert_eq!(change(FILE, &of).expect_err("refused").code, code, "{of:?}");
         }

@@ -10,7 +10,7 @@ use corun_wire::auth::scram::{ITERATIONS_DEFAULT, Verifier};
 use ring::rand::SecureRandom;
 use toml::{Table, Value};
 
-use super::grants::{Grants, Pattern, RoleRights};
+use super::grants::{Grants, Pattern, RoleRights, TableRight};
 use crate::data::DataError;
 
 /// Longest file read.
@@ -18,13 +18,18 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of a verifier's salt, as PostgreSQL makes it.
 const SALT_BYTES: usize = 16;
 
-const USER_KEYS: [&str; 13] = [
+const USER_KEYS: [&str; 18] = [
     "secret",
     "valid_until",
     "roles",
     "superuser",
     "read",
+    "insert",
+    "update",
+    "delete",
+    "truncate",
     "usage",
+    "create",
     "read_files",
     "write_files",
     "memory",
@@ -33,7 +38,9 @@ const USER_KEYS: [&str; 13] = [
     "queries",
     "weight",
 ];
-const ROLE_KEYS: [&str; 3] = ["read", "usage", "roles"];
+const ROLE_KEYS: [&str; 8] = [
+    "read", "insert", "update", "delete", "truncate", "usage", "create", "roles",
+];
 
 /// A user as the file has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,10 +143,14 @@ fn role(what: &str, value: Value, is_user: bool) -> Result<(String, RoleRights),
             "superuser" => rights.superuser = flag()?,
             "read_files" => rights.read_files = flag()?,
             "write_files" => rights.write_files = flag()?,
-            "read" => rights.read = tables(what, &value)?,
             "usage" => rights.usage = names()?,
+            "create" => rights.create = names()?,
             "roles" => rights.roles = names()?,
             "valid_until" => rights.valid_until = Some(moment(&format!("{what}.{key}"), &value)?),
+            key if of_tables(key).is_some() => {
+                let right = of_tables(key).unwrap_or(TableRight::Select);
+                rights.tables[right as usize] = tables(&format!("{what}.{key}"), &value)?;
+            }
             limit => {
                 let text = match &value {
                     Value::String(text) => text.clone(),
@@ -155,6 +166,12 @@ fn role(what: &str, value: Value, is_user: bool) -> Result<(String, RoleRights),
         }
     }
     Ok((secret, rights))
+}
+
+/// The right to tables that a key lists.
+fn of_tables(key: &str) -> Option<TableRight> {
+    let known = TableRight::ALL.iter().find(|(.., known)| *known == key)?;
+    Some(known.0)
 }
 
 /// Microseconds since 1970 of a date and time with its zone.
@@ -187,10 +204,10 @@ fn texts<'v>(what: &str, value: &'v Value) -> Result<Vec<&'v str>, DataError> {
 }
 
 fn tables(what: &str, value: &Value) -> Result<Vec<Pattern>, DataError> {
-    let texts = texts(&format!("{what}.read"), value)?;
+    let texts = texts(what, value)?;
     let pattern = |text: &str| {
         Pattern::parse(text).ok_or_else(|| {
-            DataError::config(format!("{what}.read: \"{text}\" names no tables"))
+            DataError::config(format!("{what}: \"{text}\" names no tables"))
                 .hint("write \"schema.table\", \"schema.*\" or \"*\"")
         })
     };
@@ -370,6 +387,21 @@ mod tests {
             broken.primary.starts_with("line 2") && !broken.to_string().contains("hidden"),
             "{broken}"
         );
+    }
+
+    #[test]
+    fn rights_to_write_are_read() {
+        use super::super::grants::WriteRight;
+        let text = "[role.w]\ninsert = [\"s.t\"]\nupdate = [\"s.*\"]\ncreate = [\"own\"]\n[user.ann]\nroles = [\"w\"]\n\
+            delete = [\"*\"]\ntruncate = []";
+        let (_, grants) = parse(text).expect("right");
+        let may = |right, schema, table| grants.may_write("ann", right, schema, table);
+        assert!(may(WriteRight::Insert, "s", "t") && !may(WriteRight::Insert, "s", "u"));
+        assert!(may(WriteRight::Update, "s", "u") && may(WriteRight::Delete, "any", "thing"));
+        assert!(!may(WriteRight::Truncate, "s", "t") && may(WriteRight::Truncate, "own", "t"));
+        assert!(may(WriteRight::Define, "own", "") && !may(WriteRight::Define, "s", "t"));
+        let error = parse("[role.r]\ninsert = [\"sales\"]").expect_err("no table");
+        assert_eq!(error.primary, "role.r.insert: \"sales\" names no tables");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! [`Grants`]: who there is, which role is in which, and which user may read which table.
+//! [`Grants`]: who there is, which role is in which, and which user may read or change which table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,6 +45,75 @@ impl Pattern {
     }
 }
 
+/// A way to change a table of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WriteRight {
+    /// Rows come, by `INSERT` or `COPY`.
+    Insert,
+    /// Rows change; `SELECT ... FOR UPDATE` locks them for that.
+    Update,
+    /// Rows go.
+    Delete,
+    /// All rows go at once.
+    Truncate,
+    /// The table itself is made, changed or dropped: what PostgreSQL lets its owner do.
+    Define,
+}
+
+/// A right to tables that may be granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TableRight {
+    /// `INSERT`
+    Insert,
+    /// `SELECT`
+    Select,
+    /// `UPDATE`
+    Update,
+    /// `DELETE`
+    Delete,
+    /// `TRUNCATE`
+    Truncate,
+}
+
+impl TableRight {
+    /// All, in the order in which PostgreSQL shows them: name, letter in `relacl`, key in the file of users.
+    pub const ALL: [(TableRight, &'static str, char, &'static str); 5] = [
+        (TableRight::Insert, "INSERT", 'a', "insert"),
+        (TableRight::Select, "SELECT", 'r', "read"),
+        (TableRight::Update, "UPDATE", 'w', "update"),
+        (TableRight::Delete, "DELETE", 'd', "delete"),
+        (TableRight::Truncate, "TRUNCATE", 'D', "truncate"),
+    ];
+
+    /// The right of a name.
+    pub fn of(name: &str) -> Option<TableRight> {
+        let known = Self::ALL.iter().find(|(_, known, ..)| *known == name)?;
+        Some(known.0)
+    }
+
+    pub(super) fn key(self) -> &'static str {
+        Self::ALL[self as usize].3
+    }
+}
+
+/// A right to schemas that may be granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SchemaRight {
+    /// `USAGE`: to name what is in it.
+    Usage,
+    /// `CREATE`: to define tables in it, and to own what is in it.
+    Create,
+}
+
+impl SchemaRight {
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            SchemaRight::Usage => "usage",
+            SchemaRight::Create => "create",
+        }
+    }
+}
+
 /// A user, or a role that nobody logs in as.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RoleRights {
@@ -52,15 +121,36 @@ pub(super) struct RoleRights {
     pub superuser: bool,
     pub read_files: bool,
     pub write_files: bool,
-    /// Its own, without those of its roles.
-    pub read: Vec<Pattern>,
+    /// Its own, without those of its roles; by the numbers of [`TableRight`].
+    pub tables: [Vec<Pattern>; TableRight::ALL.len()],
     /// Schemas whose tables it may name; those of tables that it may read are meant, too.
     pub usage: Vec<String>,
+    /// Schemas in which it may define tables, and own those that are there.
+    pub create: Vec<String>,
     /// Roles that it is in itself.
     pub roles: Vec<String>,
     pub limits: UserLimits,
     /// Microseconds since 1970 after which its password is none.
     pub valid_until: Option<i64>,
+}
+
+impl RoleRights {
+    /// Its own right to a table.
+    pub(super) fn has(&self, right: TableRight, schema: &str, table: &str) -> bool {
+        let patterns = &self.tables[right as usize];
+        patterns.iter().any(|pattern| pattern.has(schema, table)) || self.creates(schema)
+    }
+
+    /// Its own right to name what is in a schema.
+    fn uses(&self, schema: &str) -> bool {
+        self.usage.iter().any(|own| own == schema)
+            || self.creates(schema)
+            || self.tables.iter().flatten().any(|pattern| pattern.is_in(schema))
+    }
+
+    fn creates(&self, schema: &str) -> bool {
+        self.create.iter().any(|own| own == schema)
+    }
 }
 
 /// What all users may do. A user that is not in it may read nothing.
@@ -99,12 +189,26 @@ impl Grants {
 
     /// Whether a user may read a table.
     pub fn may_read(&self, user: &str, schema: &str, table: &str) -> bool {
-        if self.is_superuser(user) || OPEN_SCHEMAS.contains(&schema) {
-            return true;
+        OPEN_SCHEMAS.contains(&schema) || self.may(user, TableRight::Select, schema, table)
+    }
+
+    fn may(&self, user: &str, right: TableRight, schema: &str, table: &str) -> bool {
+        let all = || self.with_all(user);
+        self.is_superuser(user) || all().values().any(|rights| rights.has(right, schema, table))
+    }
+
+    /// Whether a user may change a table in a way; of [`WriteRight::Define`] the name of the table does not count, which may be to come.
+    pub fn may_write(&self, user: &str, right: WriteRight, schema: &str, table: &str) -> bool {
+        match right {
+            WriteRight::Insert => self.may(user, TableRight::Insert, schema, table),
+            WriteRight::Update => self.may(user, TableRight::Update, schema, table),
+            WriteRight::Delete => self.may(user, TableRight::Delete, schema, table),
+            WriteRight::Truncate => self.may(user, TableRight::Truncate, schema, table),
+            WriteRight::Define => {
+                let all = || self.with_all(user);
+                self.is_superuser(user) || all().values().any(|rights| rights.creates(schema))
+            }
         }
-        let all = self.with_all(user);
-        all.values()
-            .any(|rights| rights.read.iter().any(|pattern| pattern.has(schema, table)))
     }
 
     /// Whether a user may name what is in a schema.
@@ -112,29 +216,30 @@ impl Grants {
         if self.is_superuser(user) || OPEN_SCHEMAS.contains(&schema) {
             return true;
         }
-        let may = |rights: &RoleRights| {
-            rights.usage.iter().any(|own| own == schema)
-                || rights.read.iter().any(|pattern| pattern.is_in(schema))
-        };
-        self.with_all(user).values().any(|rights| may(rights))
+        self.with_all(user).values().any(|rights| rights.uses(schema))
     }
 
-    /// Roles that have this right themselves: to read a table, or to use a schema where `table` is `None`.
+    /// Roles that have rights themselves to a table, or, where that is `None`, to a schema, with the letters that PostgreSQL has for these.
     pub(super) fn holders<'g>(
         &'g self,
         schema: &'g str,
         table: Option<&'g str>,
-    ) -> impl Iterator<Item = &'g str> {
-        let holds = move |rights: &RoleRights| match table {
-            Some(table) => rights.read.iter().any(|pattern| pattern.has(schema, table)),
-            None => {
-                rights.usage.iter().any(|own| own == schema)
-                    || rights.read.iter().any(|pattern| pattern.is_in(schema))
-            }
+    ) -> impl Iterator<Item = (&'g str, String)> {
+        let letters = move |rights: &RoleRights| -> String {
+            let Some(table) = table else {
+                let own = [('U', rights.uses(schema)), ('C', rights.creates(schema))];
+                return own.iter().filter(|own| own.1).map(|own| own.0).collect();
+            };
+            let all = TableRight::ALL.iter();
+            all.filter(|(right, ..)| rights.has(*right, schema, table))
+                .map(|(_, _, letter, _)| *letter)
+                .collect()
         };
-        let all = self.roles.iter();
-        all.filter(move |(_, rights)| holds(rights))
-            .map(|(name, _)| name.as_str())
+        let all = self
+            .roles
+            .iter()
+            .map(move |(name, rights)| (name.as_str(), letters(rights)));
+        all.filter(|(_, letters)| !letters.is_empty())
     }
 
     /// Whether a user may do everything.
@@ -181,8 +286,13 @@ mod tests {
 
     fn grants() -> Grants {
         let pattern = |text| Pattern::parse(text).expect("a pattern");
+        let reads = |text| {
+            let mut tables: [Vec<Pattern>; TableRight::ALL.len()] = Default::default();
+            tables[TableRight::Select as usize].push(pattern(text));
+            tables
+        };
         let ann = RoleRights {
-            read: vec![pattern("hr.people")],
+            tables: reads("hr.people"),
             read_files: true,
             roles: vec!["analyst".to_owned()],
             usage: vec!["plans".to_owned()],
@@ -193,7 +303,7 @@ mod tests {
             ..RoleRights::default()
         };
         let reader = RoleRights {
-            read: vec![pattern("sales.*")],
+            tables: reads("sales.*"),
             ..RoleRights::default()
         };
         let root = RoleRights {
@@ -241,8 +351,39 @@ mod tests {
                 && !grants.may_use("ann", "public")
         );
         assert!(grants.is_member("ann", "reader") && !grants.is_member("reader", "ann"));
-        let holders: Vec<&str> = grants.holders("sales", Some("orders")).collect();
-        assert_eq!(holders, ["reader"]);
+        let holders: Vec<(&str, String)> = grants.holders("sales", Some("orders")).collect();
+        assert_eq!(holders, [("reader", "r".to_owned())]);
+    }
+
+    #[test]
+    fn rights_to_write_are_one_by_one_and_those_who_create_own() {
+        let mut grants = grants();
+        let reader = grants.roles.get_mut("reader").expect("it is there");
+        reader.tables[TableRight::Insert as usize].push(Pattern::parse("sales.orders").expect("a pattern"));
+        reader.create.push("plans".to_owned());
+        for (user, right, schema, table, may) in [
+            ("ann", WriteRight::Insert, "sales", "orders", true),
+            ("ann", WriteRight::Insert, "sales", "other", false),
+            ("ann", WriteRight::Update, "sales", "orders", false),
+            ("ann", WriteRight::Define, "sales", "orders", false),
+            ("ann", WriteRight::Define, "plans", "any", true),
+            ("ann", WriteRight::Truncate, "plans", "any", true),
+            ("bob", WriteRight::Insert, "sales", "orders", false),
+            ("bob", WriteRight::Define, "pg_catalog", "any", false),
+            ("root", WriteRight::Define, "any", "thing", true),
+        ] {
+            let found = grants.may_write(user, right, schema, table);
+            assert_eq!(found, may, "{user} {right:?} {schema}.{table}");
+        }
+        assert!(grants.may_read("ann", "plans", "any") && grants.may_use("analyst", "plans"));
+        let of = |schema, table| {
+            grants
+                .holders(schema, table)
+                .map(|(_, letters)| letters)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of("sales", Some("orders")), ["ar"]);
+        assert_eq!(of("plans", None), ["U", "UC"]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use ring::rand::SystemRandom;
 
 use super::change::{self, Change};
 use super::file;
+use super::grants::WriteRight;
 use super::limits::UserLimits;
 use super::table::UserTable;
 use crate::catalog::RoleFact;
@@ -63,6 +64,10 @@ impl Rights for LiveUsers {
         self.now().may_read(user, schema, table)
     }
 
+    fn may_write(&self, user: &str, right: WriteRight, schema: &str, table: &str) -> bool {
+        self.now().may_write(user, right, schema, table)
+    }
+
     fn may_use(&self, user: &str, schema: &str) -> bool {
         self.now().may_use(user, schema)
     }
@@ -79,7 +84,7 @@ impl Rights for LiveUsers {
         self.now().roles()
     }
 
-    fn holders(&self, schema: &str, table: Option<&str>) -> Vec<String> {
+    fn holders(&self, schema: &str, table: Option<&str>) -> Vec<(String, String)> {
         self.now().holders(schema, table)
     }
 

@@ -1,9 +1,9 @@
-//! Users: who there is, what they log in with, what they may read, and what they may take.
+//! Users: who there is, what they log in with, what they may read and change, and what they may take.
 //!
 //! ```text
 //!  userlist.txt  "ann" "SCRAM-SHA-256$..."      everyone in it may read everything
 //!  users.toml    [user.ann] secret, roles ...   what they and their roles may read
-//!                [role.analyst] read = [...]
+//!                [role.analyst] read, insert, create ...
 //!                  ▲ file::change ◄── Change ◄── CREATE ROLE, GRANT ...
 //! ```
 //!
@@ -20,7 +20,7 @@ mod table;
 
 pub use change::{Change, Password, Right, RoleOptions};
 pub use file::{UserEntry, add_user};
-pub use grants::{Grants, Pattern};
+pub use grants::{Grants, Pattern, SchemaRight, TableRight, WriteRight};
 pub use limits::UserLimits;
 pub use live::LiveUsers;
 pub use table::UserTable;

@@ -10,7 +10,7 @@ use corun_wire::tls::readable_by_others;
 use ring::rand::SecureRandom;
 
 use super::file;
-use super::grants::Grants;
+use super::grants::{Grants, WriteRight};
 use super::limits::UserLimits;
 use crate::catalog::RoleFact;
 use crate::data::{DataError, FileRights};
@@ -143,6 +143,10 @@ impl Rights for UserTable {
         self.grants.may_read(user, schema, table)
     }
 
+    fn may_write(&self, user: &str, right: WriteRight, schema: &str, table: &str) -> bool {
+        self.grants.may_write(user, right, schema, table)
+    }
+
     fn may_use(&self, user: &str, schema: &str) -> bool {
         self.grants.may_use(user, schema)
     }
@@ -179,8 +183,11 @@ impl Rights for UserTable {
         (FIRST_ROLE..).zip(names).map(fact).collect()
     }
 
-    fn holders(&self, schema: &str, table: Option<&str>) -> Vec<String> {
-        self.grants.holders(schema, table).map(str::to_owned).collect()
+    fn holders(&self, schema: &str, table: Option<&str>) -> Vec<(String, String)> {
+        let holders = self.grants.holders(schema, table);
+        holders
+            .map(|(name, letters)| (name.to_owned(), letters))
+            .collect()
     }
 
     fn limits(&self, user: &str) -> UserLimits {

@@ -220,13 +220,14 @@ impl Reader<'_> {
             Ok::<_, Refusal>(all.collect::<Result<Vec<_>, _>>()?.concat())
         };
         let of_tables = || {
-            let all = privileges
-                .iter()
-                .map(|privilege| match (privilege.as_str(), TableRight::of(privilege)) {
-                    ("ALL", _) => Ok(TableRight::ALL.iter().map(|(right, ..)| *right).collect()),
-                    (_, Some(right)) => Ok(vec![right]),
-                    (other, None) => Err(unknown(other)),
-                });
+            let all =
+                privileges.iter().map(
+                    |privilege| match (privilege.as_str(), TableRight::of(privilege)) {
+                        ("ALL", _) => Ok(TableRight::ALL.iter().map(|(right, ..)| *right).collect()),
+                        (_, Some(right)) => Ok(vec![right]),
+                        (other, None) => Err(unknown(other)),
+                    },
+                );
             Ok::<_, Refusal>(all.collect::<Result<Vec<_>, _>>()?.concat())
         };
         match self.keyword(on + 1).as_str() {
