@@ -146,11 +146,11 @@ impl Delete {
                 returned.push(returning.rows(old, batches, found, parameters)?);
             }
         }
-        transaction.defer_foreign_keys()?;
+        let deferred = rows::defer(transaction)?;
         for rid in rids() {
             transaction.delete(&info.table, rid)?;
         }
-        transaction.check_foreign_keys()?;
+        rows::check_deferred(transaction, deferred)?;
         Ok(Some(returned))
     }
 }

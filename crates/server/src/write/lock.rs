@@ -23,7 +23,7 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, JoinOperator, LimitClause, LockClause, LockType, NonBlock, ObjectNamePart, Query,
-    SetExpr, Spanned, Statement, TableFactor, TableWithJoins, Value,
+    SetExpr, Statement, TableFactor, TableWithJoins, Value,
 };
 use std::time::Duration;
 
@@ -78,13 +78,9 @@ pub(super) async fn prepare(
 ) -> Result<PreparedChange, Refusal> {
     let mut query = of.clone();
     let locks = std::mem::take(&mut query.locks);
-    let Some(first) = locks.first() else {
-        return Err(Refusal::new(
-            code::INTERNAL_ERROR,
-            "a query without locks locks nothing",
-        ));
-    };
-    check(&query, first)?;
+    if let Some(first) = locks.first() {
+        check(&query, first)?;
+    }
     let of_with: Vec<String> = query
         .with
         .iter()
@@ -99,11 +95,10 @@ pub(super) async fn prepare(
         tables: Vec::new(),
         names: Vec::new(),
     };
-    let SetExpr::Select(select) = query.body.as_mut() else {
-        return Err(not_allowed(first, "with UNION/INTERSECT/EXCEPT"));
-    };
-    for from in &mut select.from {
-        seen.tables_of(from, false)?;
+    if let (false, SetExpr::Select(select)) = (locks.is_empty(), query.body.as_mut()) {
+        for from in &mut select.from {
+            seen.tables_of(from, false)?;
+        }
     }
     let Relations { tables, names, .. } = seen;
     for lock in &locks {
@@ -119,11 +114,11 @@ pub(super) async fn prepare(
             return Err(at(Refusal::new("42P01", what), text, name));
         }
     }
-    let count = select.projection.len();
-    for table in &tables {
-        push(&mut select.projection, table.target.rid());
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        for table in &tables {
+            push(&mut select.projection, table.target.rid());
+        }
     }
-    debug_assert_eq!(select.projection.len(), count + tables.len());
     for table in &tables {
         table.target.unqualify(&mut query);
     }
@@ -134,7 +129,9 @@ pub(super) async fn prepare(
     };
     let statement = Statement::Query(Box::new(query));
     let planned = session.plan_ast(statement, &types, text).await?;
-    check_plan(&planned.plan, first)?;
+    if let Some(first) = locks.first() {
+        check_plan(&planned.plan, first)?;
+    }
     let mut columns = session.columns(&planned.plan)?;
     let fields = planned.plan.schema().fields();
     let own = fields.len().saturating_sub(tables.len());
@@ -279,15 +276,11 @@ impl Relations<'_> {
                     return Err(Refusal::new(code::NOT_SUPPORTED, what));
                 }
                 let place = name.0.last().and_then(ObjectNamePart::as_ident).cloned();
-                let target =
-                    Target::of(self.session, factor, WriteRight::Update).map_err(|refusal| {
-                        match (&place, refusal.position) {
-                            (Some(place), None) if !place.span().start.eq(&Default::default()) => {
-                                at(refusal, self.text, place)
-                            }
-                            _ => refusal,
-                        }
-                    })?;
+                let target = Target::of(self.session, factor, WriteRight::Update);
+                let target = target.map_err(|refusal| match (&place, refusal.position) {
+                    (Some(place), None) => at(refusal, self.text, place),
+                    _ => refusal,
+                })?;
                 *factor = target.relation();
                 self.tables.push(Locked { target, lock, wait });
                 Ok(())

@@ -10,11 +10,11 @@
 //! to another.
 
 use super::checks::Checks;
+use super::conflict::told;
 use super::rows::{self, FoundRow, RUNS_MAX, TOGETHER, Values};
-use super::select::{Assigned, Source, Target, alone, at, parsed, push, query, select, statement};
-use super::update::{assign_all, current, write_assigned};
+use super::select::{Assigned, Source, Target, alone, parsed as expression, push, query, select, statement};
+use super::update::{current, fill, write_assigned};
 use super::{Change, Changed, ColumnDefault, Identity, PreparedChange};
-use crate::catalog::folded;
 use crate::session::{ClientSession, Isolation, StoreFailure, StoreTransaction, Zone, names};
 use crate::users::WriteRight;
 use arrow::array::{Array, RecordBatch};
@@ -28,9 +28,12 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     self, AssignmentTarget, BinaryOperator, CaseWhen, Expr, Ident, Join, JoinConstraint, JoinOperator,
-    MergeAction, MergeClauseKind, MergeInsertExpr, MergeInsertKind, ObjectNamePart, SelectItem, TableAlias,
-    TableFactor, TableWithJoins, Value, WildcardAdditionalOptions,
+    MergeAction, MergeClauseKind, MergeInsertExpr, MergeInsertKind, ObjectNamePart, SelectItem, Statement,
+    TableAlias, TableFactor, TableWithJoins, Value, WildcardAdditionalOptions,
 };
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use std::collections::HashSet;
 
 /// What says that a row of the source is there.
@@ -342,7 +345,7 @@ fn inserted(
                 return Err(Refusal::new("428C9", what).detail(detail));
             }
             (Some(value), _) => Source::Item(push(items, target.typed(column, value.clone()))),
-            (None, ColumnDefault::Expression(text)) => Source::Item(push(items, parsed(text)?)),
+            (None, ColumnDefault::Expression(text)) => Source::Item(push(items, expression(text)?)),
             (None, _) => Source::Default,
         };
         assigned.push(Assigned { column, to });
@@ -457,7 +460,7 @@ impl Merge {
         if !rows::lock_all(transaction, snapshot, &info.table, rids, Lock::Exclusive)? {
             return Ok(false);
         }
-        transaction.defer_foreign_keys()?;
+        let deferred = rows::defer(transaction)?;
         for (found, clause) in &chosen.changed {
             if matches!(self.clauses[*clause], Action::Delete) {
                 transaction.delete(&info.table, found.rid)?;
@@ -471,14 +474,14 @@ impl Merge {
                     (&self.clauses[*clause], &values[*clause])
                 {
                     let mut row = current(transaction, info, found.rid)?;
-                    assign_all(info, assigned, values, *found, zone, &mut row)?;
+                    fill(info, assigned, values, *found, zone, &mut row)?;
                     new.push((found.rid, row));
                     written.push(assigned);
                 }
             }
             self.check(&new, zone)?;
             for ((rid, row), assigned) in new.iter().zip(written) {
-                write_assigned(transaction, info, *rid, assigned, row)?;
+                write_assigned(transaction, info, *rid, assigned, row, (true, *zone))?;
             }
         }
         for part in chosen.new.chunks(TOGETHER) {
@@ -488,16 +491,17 @@ impl Merge {
                     (&self.clauses[*clause], &values[*clause])
                 {
                     let mut row = info.table.new_row();
-                    assign_all(info, assigned, values, *found, zone, &mut row)?;
+                    fill(info, assigned, values, *found, zone, &mut row)?;
                     new.push((found.rid, row));
                 }
             }
             self.check(&new, zone)?;
             for (_, row) in &new {
-                transaction.insert(&info.table, row)?;
+                let inserted = transaction.insert(&info.table, row);
+                inserted.map_err(|error| told(info, Some(row.row()), *zone, error))?;
             }
         }
-        transaction.check_foreign_keys()?;
+        rows::check_deferred(transaction, deferred)?;
         Ok(true)
     }
 
@@ -509,4 +513,55 @@ impl Merge {
         let batch = rows::batch_of_new(info, new.iter().map(|(rid, row)| (*rid, row)))?;
         Ok(self.checks.check(info, &batch, zone)?)
     }
+}
+
+/// Parses it. `DO NOTHING` and `INSERT DEFAULT VALUES` become what the parser knows.
+///
+/// # Errors
+/// A text that is no SQL.
+pub(crate) fn parsed(text: &str) -> Result<Vec<Statement>, ParserError> {
+    let dialect = PostgreSqlDialect {};
+    let tokens = Tokenizer::new(&dialect, text).tokenize_with_location()?;
+    let word = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
+        _ => String::new(),
+    };
+    let mut written: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    // Words since the last WHEN, or since INSERT.
+    let mut when: Vec<String> = Vec::new();
+    for token in tokens {
+        if matches!(token.token, Token::Whitespace(_)) {
+            continue;
+        }
+        let this = word(&token);
+        let last = when.last().map(String::as_str).unwrap_or_default();
+        let is_new = when.get(1).is_some_and(|word| word == "NOT")
+            && when
+                .get(3)
+                .is_none_or(|word| word != "BY" || when.get(4).is_some_and(|word| word == "TARGET"));
+        let instead = match (last, this.as_str()) {
+            ("DO", "NOTHING") if is_new => Some(format!("INSERT (\"{NOTHING}\") VALUES (NULL)")),
+            ("DO", "NOTHING") => Some(format!("UPDATE SET \"{NOTHING}\" = NULL")),
+            ("DEFAULT", "VALUES") => Some("VALUES (DEFAULT)".to_owned()),
+            _ => None,
+        };
+        if let Some(instead) = instead {
+            let span = written.pop().map_or(token.span, |before| before.span);
+            let tokens = Tokenizer::new(&dialect, &instead).tokenize()?;
+            let tokens = tokens
+                .into_iter()
+                .filter(|token| !matches!(token, Token::Whitespace(_)));
+            written.extend(tokens.map(|token| TokenWithSpan { token, span }));
+            when.push(this);
+            continue;
+        }
+        if this == "WHEN" {
+            when.clear();
+        }
+        when.push(this);
+        written.push(token);
+    }
+    Parser::new(&dialect)
+        .with_tokens_with_locations(written)
+        .parse_statements()
 }

@@ -211,3 +211,24 @@ pub(super) fn widened(
     }
     Ok(columns)
 }
+
+/// Foreign keys are checked at the end of the statement, or later, if the transaction has said so before: then true.
+///
+/// # Errors
+/// A transaction that has ended.
+pub(super) fn defer(transaction: &Transaction<'_>) -> Result<bool, StoreFailure> {
+    let deferred = transaction.defers_foreign_keys();
+    transaction.defer_foreign_keys()?;
+    Ok(deferred)
+}
+
+/// The end of the statement, with what [`defer`] said.
+///
+/// # Errors
+/// A foreign key that is violated.
+pub(super) fn check_deferred(transaction: &Transaction<'_>, deferred: bool) -> Result<(), StoreFailure> {
+    if !deferred {
+        transaction.check_foreign_keys()?;
+    }
+    Ok(())
+}

@@ -111,16 +111,6 @@ impl Target {
         Expr::CompoundIdentifier(vec![self.alias.clone(), Ident::with_quote('"', ROW_NUMBER)])
     }
 
-    /// A column of the table.
-    pub(super) fn column(&self, at: usize) -> Expr {
-        let name = self
-            .info
-            .columns
-            .get(at)
-            .map_or("", |column| column.name.as_str());
-        Expr::CompoundIdentifier(vec![self.alias.clone(), Ident::with_quote('"', name)])
-    }
-
     /// The position of a column that `SET` or a list of columns names.
     ///
     /// # Errors

@@ -1,6 +1,8 @@
 //! UPDATE: rows are found and their new values computed by one SELECT, then locked, checked and written by number.
 
 use super::checks::Checks;
+use super::conflict::told;
+use super::insert::null_refused;
 use super::returning::Returning;
 use super::rows::{self, FoundRow, RUNS_MAX, TOGETHER, Values};
 use super::select::{Assigned, Source, Target, alone, push, statement};
@@ -224,7 +226,7 @@ impl Update {
         }
         let whole = !self.checks.is_empty() || self.returning.is_some();
         let mut returned = Vec::new();
-        transaction.defer_foreign_keys()?;
+        let deferred = rows::defer(transaction)?;
         for found in read.found.chunks(TOGETHER) {
             let mut new: Vec<(Rid, RowBuf)> = Vec::with_capacity(found.len());
             for &found in found {
@@ -232,7 +234,12 @@ impl Update {
                     true => current(transaction, info, found.rid)?,
                     false => info.table.new_row(),
                 };
-                assign_all(info, &self.assigned, &read.values, found, &read.zone, &mut row)?;
+                let values = &read.values;
+                let null = assign_all(info, &self.assigned, values, found, &read.zone, &mut row)?;
+                if null.is_some() {
+                    row = current(transaction, info, found.rid)?;
+                    fill(info, &self.assigned, values, found, &read.zone, &mut row)?;
+                }
                 new.push((found.rid, row));
             }
             if whole {
@@ -243,10 +250,10 @@ impl Update {
                 }
             }
             for (rid, new) in &new {
-                write_assigned(transaction, info, *rid, &self.assigned, new)?;
+                write_assigned(transaction, info, *rid, &self.assigned, new, (whole, read.zone))?;
             }
         }
-        transaction.check_foreign_keys()?;
+        rows::check_deferred(transaction, deferred)?;
         Ok(Some(returned))
     }
 }
@@ -270,7 +277,8 @@ pub(super) fn current(
     Ok(rows::copy(info, row)?)
 }
 
-/// Puts the values of a row of a SELECT into a row of the store.
+/// Puts the values of a row of a SELECT into a row of the store; the first column without NULL that was to be NULL stays as it is, and is
+/// returned.
 pub(super) fn assign_all(
     info: &TableInfo,
     assigned: &[Assigned],
@@ -278,33 +286,57 @@ pub(super) fn assign_all(
     found: FoundRow,
     zone: &Zone,
     row: &mut RowBuf,
-) -> Result<(), StoreFailure> {
+) -> Result<Option<usize>, StoreFailure> {
+    let mut null = None;
     for Assigned { column: at, to } in assigned {
         let column = &info.columns[*at];
-        match (to, &column.default) {
-            (Source::Item(item), _) => {
-                let value = values.get(found, *item)?;
-                assign(column, *at, value.as_ref(), zone, row)?;
+        let value = match (to, &column.default) {
+            (Source::Item(item), _) => values.get(found, *item)?,
+            (Source::Default, ColumnDefault::Constant(value)) => {
+                row.set(*at, value.value())?;
+                continue;
             }
-            (Source::Default, ColumnDefault::Constant(value)) => row.set(*at, value.value())?,
-            (Source::Default, _) => assign(column, *at, None, zone, row)?,
+            (Source::Default, _) => None,
+        };
+        match value.is_none() && !column.nullable {
+            true => null = null.or(Some(*at)),
+            false => assign(column, *at, value.as_ref(), zone, row)?,
         }
     }
-    Ok(())
+    Ok(null)
 }
 
-/// Writes the columns that are assigned, which `new` has.
+/// The same into a row that has a value for all other columns.
+///
+/// # Errors
+/// 23502, with the row.
+pub(super) fn fill(
+    info: &TableInfo,
+    assigned: &[Assigned],
+    values: &Values<'_>,
+    found: FoundRow,
+    zone: &Zone,
+    row: &mut RowBuf,
+) -> Result<(), StoreFailure> {
+    match assign_all(info, assigned, values, found, zone, row)? {
+        None => Ok(()),
+        Some(at) => Err(null_refused(info, at, row.row(), &[at], *zone).into()),
+    }
+}
+
+/// Writes the columns that are assigned, which `new` has; whether it has all others, too.
 pub(super) fn write_assigned(
     transaction: &Transaction<'_>,
     info: &TableInfo,
     rid: Rid,
     assigned: &[Assigned],
     new: &RowBuf,
+    (whole, zone): (bool, Zone),
 ) -> Result<(), StoreFailure> {
     let values = new.row();
-    transaction.update(&info.table, rid, |row| {
+    let written = transaction.update(&info.table, rid, |row| {
         let mut columns = assigned.iter().map(|assigned| assigned.column);
         columns.try_for_each(|column| row.set(column, values.value(column)))
-    })?;
-    Ok(())
+    });
+    written.map_err(|error| told(info, whole.then_some(values), zone, error))
 }

@@ -186,6 +186,11 @@ impl Transaction<'_> {
         })
     }
 
+    /// Whether checks of foreign keys wait, because of [`Transaction::defer_foreign_keys`].
+    pub fn defers_foreign_keys(&self) -> bool {
+        self.session.state.borrow().pending.deferred
+    }
+
     /// Makes the checks of foreign keys that have waited since [`Transaction::defer_foreign_keys`]; from now on operations make theirs again.
     ///
     /// # Errors
