@@ -91,6 +91,11 @@ impl Transaction<'_> {
         // A checkpoint has all of the definitions or nothing.
         let defines = !state.definitions.is_empty();
         let defining = defines.then(|| store.lock_defining(&self.session.park));
+        // The log has numbers of a sequence behind its beginning and before its end.
+        let sequences = state.definitions.sequences();
+        let park = &self.session.park;
+        let logging: Vec<_> = (sequences.iter().map(|sequence| sequence.lock_logging(park))).collect();
+        state.definitions.close_sequences();
         let marked = ahead(store.log.last());
         let redo = state.writes.make_redo(&state.tables, &state.definitions, marked);
         ctx!();
@@ -110,6 +115,7 @@ impl Transaction<'_> {
         self.finished = true;
         if defines {
             state.definitions.publish(store, ts);
+            drop(logging);
             drop(defining);
         }
         ctx!();

@@ -10,16 +10,20 @@
 //! 42 id new columns                 the table's rows are written again, in columns that are found by name
 //! ```
 //!
+//! Those of sequences are beside them in [`redo`]: one is made by a record, and set by the next if numbers of it were given out by then.
+//!
 //! What it is not: how it is made. That is in `definitions.rs`, and for an opening store in [`crate::recovery`].
 
 use crate::codec::{
     Reader, put_bytes, put_column, put_index, put_number, put_table, put_text, read_column, read_index,
     read_table,
 };
+use crate::redo;
 use crate::schema::{
     CheckDef, ColumnDef, ForeignKeyDef, IndexDef, PUBLIC, TableDef, put_check, put_foreign_key, put_rest,
     read_check, read_foreign_key, read_rest,
 };
+use crate::sequence::SequenceDef;
 
 /// A change of a definition. Tables go by number.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +46,14 @@ pub(crate) enum Definition {
     DropConstraint(u32, String),
     CreateSchema(String),
     DropSchema(String),
+    /// Its first place has the number `base`, and so many may have been given out.
+    CreateSequence {
+        id: u32,
+        definition: SequenceDef,
+        base: i64,
+        given: u64,
+    },
+    DropSequence(u32),
 }
 
 const CREATE_TABLE: u8 = 5;
@@ -131,10 +143,22 @@ impl Definition {
                 bytes.push(DROP_SCHEMA);
                 put_text(bytes, name);
             }
+            Definition::CreateSequence {
+                id,
+                definition,
+                base,
+                given,
+            } => {
+                bytes.extend(redo::create_sequence(*id, definition));
+                if (*base, *given) != (definition.start, 0) {
+                    bytes.extend(redo::set_sequence(*id, *base, *given));
+                }
+            }
+            Definition::DropSequence(id) => bytes.extend(redo::drop_sequence(*id)),
         }
     }
 
-    /// Reads what follows the code of a record. None if it cannot be, or the code is of no definition.
+    /// Reads what follows the code of a record. None if it cannot be, or the code is of no definition, or one of a sequence.
     pub(crate) fn read(code: u8, reader: &mut Reader<'_>) -> Option<Definition> {
         Some(match code {
             CREATE_TABLE => {

@@ -16,6 +16,7 @@ use crate::definition::Definition;
 use crate::foreign_key::LinkChange;
 use crate::index::IndexInner;
 use crate::schema::{CheckDef, QualifiedName};
+use crate::sequence::SequenceInner;
 use crate::slots::Rid;
 use crate::store::{Catalog, StoreInner};
 use crate::table::{Definer, Table};
@@ -73,10 +74,16 @@ pub(crate) enum Change {
         name: String,
         came: bool,
     },
+    /// The sequence of a name comes, or goes.
+    Sequence {
+        name: QualifiedName,
+        gone: Option<Arc<SequenceInner>>,
+        came: Option<Arc<SequenceInner>>,
+    },
 }
 
 impl Change {
-    /// The table that there is then, or was; none of a schema.
+    /// The table that there is then, or was; none of a schema or a sequence.
     pub(crate) fn table(&self) -> Option<&Table> {
         match self {
             Change::Table { gone, came, .. } => came.as_ref().or(gone.as_ref()),
@@ -86,7 +93,7 @@ impl Change {
             | Change::IndexDropped { table, .. }
             | Change::ForeignKeys { table }
             | Change::Checks { table, .. } => Some(table),
-            Change::Schema { .. } => None,
+            Change::Schema { .. } | Change::Sequence { .. } => None,
         }
     }
 }
@@ -175,6 +182,48 @@ impl DefinitionSet {
         })
     }
 
+    /// The sequence of a name, as [`DefinitionSet::table`].
+    pub(crate) fn sequence(&self, name: &QualifiedName) -> Option<Option<&Arc<SequenceInner>>> {
+        let mut changes = self.defined.iter().rev().map(|defined| &defined.change);
+        changes.find_map(|change| match change {
+            Change::Sequence { name: of, came, .. } if of == name => Some(came.as_ref()),
+            _ => None,
+        })
+    }
+
+    /// The sequences that come or go, each once: nobody else may write to the log about them while the transaction commits.
+    pub(crate) fn sequences(&self) -> Vec<Arc<SequenceInner>> {
+        let mut sequences: Vec<Arc<SequenceInner>> = Vec::new();
+        for Defined { change, .. } in &self.defined {
+            if let Change::Sequence { gone, came, .. } = change {
+                for sequence in gone.iter().chain(came) {
+                    if !sequences.iter().any(|known| Arc::ptr_eq(known, sequence)) {
+                        sequences.push(Arc::clone(sequence));
+                    }
+                }
+            }
+        }
+        sequences
+    }
+
+    /// The transaction commits: the log is to have which numbers of its new sequences may have been given out.
+    pub(crate) fn close_sequences(&mut self) {
+        for Defined {
+            definition, change, ..
+        } in &mut self.defined
+        {
+            if let (
+                Definition::CreateSequence { base, given, .. },
+                Change::Sequence {
+                    came: Some(sequence), ..
+                },
+            ) = (definition, change)
+            {
+                (*base, *given) = sequence.close();
+            }
+        }
+    }
+
     /// Whether the transaction has taken a table away.
     pub(crate) fn hides(&self, table: &Table) -> bool {
         self.defined.iter().any(|defined| {
@@ -200,6 +249,10 @@ impl DefinitionSet {
                 }
                 Change::Schema { name, came: true } => drop(catalog.schemas.insert(name.clone())),
                 Change::Schema { name, came: false } => drop(catalog.schemas.remove(name)),
+                Change::Sequence { name, came, .. } => drop(match came {
+                    Some(came) => catalog.sequences.insert(name.clone(), Arc::clone(came)),
+                    None => catalog.sequences.remove(name),
+                }),
                 _ => {}
             }
         }
@@ -241,6 +294,7 @@ impl DefinitionSet {
                     store.definitions.fetch_add(1, Ordering::AcqRel);
                 }
                 Change::Table { came: None, .. } | Change::ForeignKeys { .. } | Change::Schema { .. } => {}
+                Change::Sequence { came, .. } => came.iter().for_each(|came| came.end()),
                 Change::Renamed { table, from, .. } => table.0.give_name(from),
                 Change::Checks { table, before } => table.0.constraints.change(|links| links.checks = before),
                 Change::Columns { table, shape_before } => table.0.layouts.undo_to(shape_before),
@@ -293,6 +347,10 @@ impl DefinitionSet {
                 }
                 Change::Renamed { table, to, .. } => table.0.rename(to),
                 Change::Checks { table, .. } => table.0.constraints.show_checks(),
+                Change::Sequence { gone, came, .. } => {
+                    gone.iter().for_each(|gone| gone.end());
+                    came.iter().for_each(|came| came.show());
+                }
                 Change::IndexDropped { table, index } => table.0.remove_index(&index),
                 _ => {}
             }

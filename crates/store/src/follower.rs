@@ -19,6 +19,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::backup::existing;
 use crate::checkpoint::{CheckpointError, Manifest};
 use crate::counts::{CheckpointDone, Stats};
+use crate::definition::Definition;
 use crate::error::{Result, StoreError};
 use crate::known::Reach;
 use crate::lock::{RowMode, RowName};
@@ -305,12 +306,9 @@ impl Replay {
     fn apply(&mut self, ts: Ts, block: &[u8]) -> Result<()> {
         let first = redo::records(block).next();
         match first {
-            Some(Some(
-                record @ (Record::CreateSequence(..)
-                | Record::DropSequence(_)
-                | Record::AdvanceSequence(..)
-                | Record::SetSequence(..)),
-            )) => self.change_sequence(ts, record),
+            Some(Some(record @ (Record::AdvanceSequence(..) | Record::SetSequence(..)))) => {
+                self.change_sequence(ts, record)
+            }
             // It put a row in and took it out again.
             None => self.store.inner.append_definition(block).map(drop),
             _ => self.change(ts, block),
@@ -337,7 +335,30 @@ impl Replay {
                     transaction.go_on(|state| transaction.make(state, definition))?;
                     continue;
                 }
-                _ => return Err(wrong("mixes rows and sequences")),
+                Record::CreateSequence(id, definition) => {
+                    let base = definition.start;
+                    let made = Definition::CreateSequence {
+                        id,
+                        definition,
+                        base,
+                        given: 0,
+                    };
+                    transaction.go_on(|state| transaction.make(state, made))?;
+                    continue;
+                }
+                Record::DropSequence(id) => {
+                    transaction.go_on(|state| transaction.make(state, Definition::DropSequence(id)))?;
+                    continue;
+                }
+                // Of one that the transaction has just made.
+                Record::SetSequence(id, base, given) => {
+                    let sequence = transaction.go_on(|state| Ok(transaction.sequence_of(state, id)))?;
+                    match sequence.is_some_and(|sequence| sequence.set_within(base, given)) {
+                        true => continue,
+                        false => return Err(wrong("is about a sequence that it did not make")),
+                    }
+                }
+                Record::AdvanceSequence(..) => return Err(wrong("mixes rows and numbers of sequences")),
             };
             if known.as_ref().is_none_or(|table| table.0.id != id) {
                 known = transaction.go_on(|state| Ok(transaction.table_of(state, id)))?;
@@ -354,11 +375,6 @@ impl Replay {
 
     fn change_sequence(&self, ts: Ts, record: Record<'_>) -> Result<()> {
         let known = match record {
-            Record::CreateSequence(id, definition) => {
-                self.store.create_sequence_as(id, definition)?;
-                true
-            }
-            Record::DropSequence(id) => self.store.drop_sequence_of(id)?,
             Record::AdvanceSequence(id, upto) => self.store.advance_sequence(id, upto)?,
             Record::SetSequence(id, base, given) => self.store.set_sequence_of(id, base, given)?,
             _ => false,

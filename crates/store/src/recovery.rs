@@ -372,6 +372,8 @@ impl<'a> Reading<'a> {
             }
             Definition::CreateSchema(name) => self.schemas.insert(name),
             Definition::DropSchema(name) => self.schemas.remove(&name),
+            // Their records are read as such.
+            Definition::CreateSequence { .. } | Definition::DropSequence(_) => false,
         })
     }
 

@@ -233,7 +233,7 @@ pub(crate) fn create_sequence(id: u32, sequence: &SequenceDef) -> Vec<u8> {
     bytes
 }
 
-/// A block of its own.
+/// A block of its own, or behind the record that makes it.
 pub(crate) fn set_sequence(id: u32, base: i64, places: u64) -> Vec<u8> {
     let mut bytes = of_sequence(SET_SEQUENCE, id);
     put_number(&mut bytes, base.cast_unsigned());

@@ -9,7 +9,11 @@
 //! record counts from the sequence's beginning and never goes back, so that its order among other commits does not matter. Only
 //! [`Sequence::set`] begins anew: its record is read alone, as that of a definition.
 //!
+//! A transaction makes and drops sequences among its other changes ([`within`]). Until it commits the log has nothing of one that it has made.
+//!
 //! What it is not: without gaps. Numbers of transactions that were aborted, and the rest of a block when the store is opened again, are lost.
+
+mod within;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +23,6 @@ use parking_lot::Mutex;
 
 use crate::codec::{Reader, put_number, put_text};
 use crate::error::{Result, StoreError};
-use crate::lock::TableMode;
 use crate::park;
 use crate::redo;
 use crate::schema::{PUBLIC, QualifiedName};
@@ -114,6 +117,8 @@ struct Places {
     next: u64,
     /// Those below may be: the log has that on disk.
     ready: u64,
+    /// A transaction has made the sequence and not committed, so that the numbers are its alone, and the log has none of them.
+    within: bool,
 }
 
 /// What the handles of a sequence share.
@@ -140,6 +145,7 @@ impl SequenceInner {
                 base,
                 next: logged,
                 ready: logged,
+                within: false,
             }),
             logging: Mutex::new(()),
             dropped: AtomicBool::new(false),
@@ -187,7 +193,10 @@ impl SequenceInner {
         let _logging = self.logging.lock();
         self.check()?;
         {
-            let places = self.places.lock();
+            let mut places = self.places.lock();
+            if places.within {
+                places.ready = places.next.saturating_add(u64::from(self.definition.cache));
+            }
             if places.next < places.ready {
                 return Ok(());
             }
@@ -212,6 +221,7 @@ impl SequenceInner {
                 base,
                 next: given,
                 ready: given,
+                within: false,
             };
         })?;
         Ok(store.log.wait_durable(ts, &park)?)
@@ -289,7 +299,10 @@ impl Sequence {
             let _defining = self.store.defining.lock();
             let _logging = self.inner.logging.lock();
             self.inner.check()?;
-            self.inner.log_base(&self.store, value, u64::from(called))
+            match self.inner.set_within(value, u64::from(called)) {
+                true => Ok(()),
+                false => self.inner.log_base(&self.store, value, u64::from(called)),
+            }
         })
     }
 
@@ -318,53 +331,9 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`StoreError::Sequence`] for a definition that cannot be, [`StoreError::Exists`], [`StoreError::NoSchema`], errors of the log.
+    /// As [`Transaction::create_sequence`](crate::Transaction::create_sequence); errors of the log.
     pub fn create_sequence(&self, definition: SequenceDef) -> Result<Sequence> {
-        teams::blocking(|| {
-            definition.check()?;
-            self.inner.check_open()?;
-            if definition.schema == PUBLIC {
-                return self.create_new_sequence(definition);
-            }
-            let mut session = self.session_here()?;
-            let locked = session.begin()?;
-            // Nobody drops it meanwhile.
-            locked.go_on(|state| locked.lock_schema(state, &definition.schema, TableMode::S))?;
-            self.create_new_sequence(definition)
-        })
-    }
-
-    fn create_new_sequence(&self, definition: SequenceDef) -> Result<Sequence> {
-        let _defining = self.inner.defining.lock();
-        let id = self.inner.new_id();
-        self.create_sequence_as(id, definition)
-    }
-
-    /// The same under a number that no table and no sequence has. The caller holds `defining`, or is alone.
-    pub(crate) fn create_sequence_as(&self, id: u32, definition: SequenceDef) -> Result<Sequence> {
-        let inner = &self.inner;
-        {
-            let mut catalog = inner.catalog.write();
-            let name = definition.qualified_name();
-            catalog.check_schema(&name.schema)?;
-            if catalog.sequences.contains_key(&name) {
-                return Err(StoreError::Exists {
-                    what: "a sequence",
-                    name: name.to_string(),
-                });
-            }
-            catalog.next_id = catalog.next_id.max(id);
-        }
-        inner.append_definition(&redo::create_sequence(id, &definition))?;
-        let (name, base) = (definition.qualified_name(), definition.start);
-        let sequence = Arc::new(SequenceInner::new(id, definition, base, 0));
-        inner
-            .catalog
-            .write()
-            .sequences
-            .insert(name, Arc::clone(&sequence));
-        inner.flush_definition()?;
-        Ok(self.handle(sequence))
+        self.define(|transaction| transaction.create_sequence(definition))
     }
 
     /// A sequence of the schema `public` by name.
@@ -381,11 +350,7 @@ impl Store {
     /// [`StoreError::NoSequence`].
     pub fn sequence_in(&self, schema: &str, name: &str) -> Result<Sequence> {
         let name = QualifiedName::new(schema, name);
-        let catalog = self.inner.catalog.read();
-        let sequence = catalog.sequences.get(&name).cloned();
-        let sequence = sequence.ok_or_else(|| StoreError::NoSequence {
-            name: name.to_string(),
-        })?;
+        let sequence = self.inner.catalog.read().sequence(&name)?;
         Ok(self.handle(sequence))
     }
 
@@ -396,42 +361,20 @@ impl Store {
         sequences.map(|sequence| self.handle(sequence)).collect()
     }
 
-    /// Drops a sequence of the schema `public`.
+    /// Drops a sequence of the schema `public`. That is durable when this returns.
     ///
     /// # Errors
-    /// [`StoreError::NoSequence`], errors of the log.
+    /// As [`Transaction::drop_sequence`](crate::Transaction::drop_sequence); errors of the log.
     pub fn drop_sequence(&self, name: &str) -> Result<()> {
         self.drop_sequence_in(PUBLIC, name)
     }
 
-    /// Drops a sequence.
+    /// Drops a sequence of a schema, as [`Store::drop_sequence`].
     ///
     /// # Errors
-    /// [`StoreError::NoSequence`], errors of the log.
+    /// As there.
     pub fn drop_sequence_in(&self, schema: &str, name: &str) -> Result<()> {
-        teams::blocking(|| {
-            let inner = &self.inner;
-            let _defining = inner.defining.lock();
-            let sequence = self.sequence_in(schema, name)?.inner;
-            // The log has nothing of it behind its end.
-            let _logging = sequence.logging.lock();
-            inner.append_definition(&redo::drop_sequence(sequence.id))?;
-            sequence.dropped.store(true, Ordering::Release);
-            let name = sequence.definition.qualified_name();
-            inner.catalog.write().sequences.remove(&name);
-            inner.flush_definition()
-        })
-    }
-
-    /// Drops the sequence of a number, as another store did. False if there is none.
-    pub(crate) fn drop_sequence_of(&self, id: u32) -> Result<bool> {
-        match self.sequence_of(id) {
-            None => Ok(false),
-            Some(sequence) => {
-                let SequenceDef { schema, name, .. } = &sequence.definition;
-                self.drop_sequence_in(schema, name).map(|()| true)
-            }
-        }
+        self.define(|transaction| transaction.drop_sequence_in(schema, name))
     }
 
     /// Notes what another store gave out. False if there is no such sequence.
@@ -451,12 +394,7 @@ impl Store {
     }
 
     fn sequence_of(&self, id: u32) -> Option<Arc<SequenceInner>> {
-        let catalog = self.inner.catalog.read();
-        catalog
-            .sequences
-            .values()
-            .find(|sequence| sequence.id == id)
-            .cloned()
+        self.inner.catalog.read().sequence_of(id)
     }
 
     fn handle(&self, inner: Arc<SequenceInner>) -> Sequence {

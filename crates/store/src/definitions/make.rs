@@ -23,6 +23,7 @@ use crate::recovery;
 use crate::rewrite;
 use crate::row::SHAPES_MAX;
 use crate::schema::{CheckDef, ColumnDef, INDEXES_MAX, IndexDef, QualifiedName, SchemaError, TableDef};
+use crate::sequence::SequenceInner;
 use crate::session::State;
 use crate::store::StoreInner;
 use crate::table::{Table, TableInner};
@@ -30,7 +31,8 @@ use crate::transaction::Transaction;
 use crate::ts::Ts;
 
 impl Transaction<'_> {
-    /// Makes a definition that was checked, for the transaction. Returns the table that there is then, or was; none of a schema.
+    /// Makes a definition that was checked, for the transaction. Returns the table that there is then, or was; none of a schema
+    /// or a sequence.
     pub(crate) fn make(&self, state: &mut State, definition: Definition) -> Result<Option<Table>> {
         let store = &*self.session.store;
         let definer = self.definer(state);
@@ -145,6 +147,33 @@ impl Transaction<'_> {
                 self.lock_schema(state, name, TableMode::X)?;
                 let (name, came) = (name.clone(), false);
                 Change::Schema { name, came }
+            }
+            Definition::CreateSequence {
+                id,
+                definition,
+                base,
+                given,
+            } => {
+                let mut catalog = store.catalog.write();
+                catalog.next_id = catalog.next_id.max(*id);
+                drop(catalog);
+                let came = SequenceInner::within(*id, definition.clone(), *base, *given);
+                Change::Sequence {
+                    name: definition.qualified_name(),
+                    gone: None,
+                    came: Some(Arc::new(came)),
+                }
+            }
+            Definition::DropSequence(id) => {
+                let gone = self.sequence_of(state, *id);
+                let gone = gone.ok_or_else(|| StoreError::NoSequence {
+                    name: format!("number {id}"),
+                })?;
+                Change::Sequence {
+                    name: gone.definition.qualified_name(),
+                    gone: Some(gone),
+                    came: None,
+                }
             }
         };
         let table = change.table().cloned();
@@ -298,7 +327,7 @@ impl StoreInner {
     }
 
     /// The lock of a table's name, or of a schema's: no table has an empty name.
-    pub(super) fn name_lock(&self, name: &QualifiedName) -> Arc<TableLock> {
+    pub(crate) fn name_lock(&self, name: &QualifiedName) -> Arc<TableLock> {
         let mut names = self.names.lock();
         if let Some(lock) = names.get(name) {
             return Arc::clone(lock);

@@ -45,6 +45,7 @@ mod savepoints;
 mod scan_after;
 mod schema_changes;
 mod sequence;
+mod sequences_within;
 mod serializable;
 mod skipped;
 mod small;
