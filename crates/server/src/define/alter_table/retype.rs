@@ -10,7 +10,7 @@
 use super::{Altering, at_of};
 use crate::catalog::quoted;
 use crate::define::error;
-use crate::define::expression::statement;
+use crate::define::expression::{check_check, statement};
 use crate::define::seen::At;
 use crate::define::step::{Step, apply, note};
 use crate::session::{ClientSession, StoreFailure, cells_as, columns_of};
@@ -107,7 +107,12 @@ impl Altering<'_> {
         ];
         steps.extend(again.into_iter().map(|(at, key)| Step::AddForeignKey(at, key)));
         steps.extend(notes);
-        apply(session, &steps)
+        apply(session, &steps)?;
+        session.store_transaction()?.read_moment(&[])?;
+        for check in &self.info.definition.checks {
+            check_check(session, (&self.at.0, &self.at.1), &check.text).await?;
+        }
+        Ok(())
     }
 
     fn no_cast(&self, what: &str, of: &Declared, column: &str) -> Refusal {
