@@ -34,6 +34,7 @@ mod subqueries;
 mod tables;
 mod typed;
 mod types;
+mod uuids;
 mod written;
 
 pub use facts::{ActivityFact, RoleFact, SessionFacts, SettingFact};
@@ -43,7 +44,6 @@ pub use rewrite::parse;
 pub(crate) use rewrite::plannable;
 pub(crate) use scopes::{Scopes, folded};
 pub(crate) use typed::{cast_by, metadata_of};
-pub(crate) use types::pg_type_of_arrow;
 pub use types::{PgType, pg_type, pg_type_of};
 
 use crate::data::StoreView;
@@ -57,6 +57,7 @@ use datafusion_pg_catalog::pg_catalog::{array_bounds_udf, quote_ident_udf};
 use functions::Context;
 use schema::SessionCatalog;
 use std::sync::Arc;
+use uuids::Uuids;
 
 /// Gives each catalog of a session the two system schemas, and the session the functions. The session's list of catalogs becomes its own.
 ///
@@ -99,11 +100,18 @@ pub(crate) fn install_writing(
     let mut config = context.copied_config();
     // DataFusion's own would stand before ours.
     config.options_mut().catalog.information_schema = false;
-    let replaced = SessionStateBuilder::new_from_existing(state)
+    let uuids = Uuids::new();
+    let mut analyzer = state.analyzer().clone();
+    analyzer.rules.insert(0, Arc::clone(&uuids) as _);
+    let mut planners = state.expr_planners().to_vec();
+    planners.insert(0, uuids);
+    let mut replaced = SessionStateBuilder::new_from_existing(state)
+        .with_expr_planners(planners)
         .with_config(config)
         .with_catalog_list(catalogs)
-        .with_type_planner(Arc::new(PgOidTypePlanner))
-        .build();
+        .with_type_planner(Arc::new(PgOidTypePlanner));
+    *replaced.analyzer() = Some(analyzer);
+    let replaced = replaced.build();
     *context.state_ref().write() = replaced;
     let about = Arc::new(Context {
         catalog: default,

@@ -101,6 +101,27 @@ pub(super) fn all() -> impl Iterator<Item = ScalarUDF> {
     })
 }
 
+/// The function that makes UUIDs of texts.
+pub(super) fn uuid_cast() -> ScalarUDF {
+    ScalarUDF::new_from_impl(Typed {
+        name: "corun_uuid",
+        signature: Signature::any(1, Volatility::Immutable),
+    })
+}
+
+/// Whether a field is of UUIDs.
+pub(super) fn is_uuid(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::FixedSizeBinary(16)) && extension(field) == Some(UUID)
+}
+
+/// The bytes of a UUID's text.
+///
+/// # Errors
+/// A text that is none.
+pub(super) fn uuid_bytes(text: &str) -> Result<[u8; 16]> {
+    uuid(text).ok_or_else(|| invalid("uuid", text))
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Typed {
     name: &'static str,

@@ -43,6 +43,6 @@ pub(crate) use error::refusal as refusal_of_datafusion;
 pub(crate) use statement::byte_of;
 pub(crate) use store_error::refusal_of;
 pub(crate) use store_transaction::{Isolation, StoreFailure, StoreTransaction};
-pub(crate) use values::{cells_as, columns_of};
+pub(crate) use values::{as_told, Cells, cells_as, columns_of, padded, plain as plain_columns};
 pub(crate) use writing::names;
 pub(crate) use zone::Zone;

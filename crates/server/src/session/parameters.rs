@@ -4,11 +4,12 @@
 //! takes literals of unknown type.
 
 use super::values::type_of;
-use crate::catalog::cast_by;
-use arrow::datatypes::{DataType, IntervalMonthDayNano, TimeUnit};
+use crate::catalog::{cast_by, pg_type_of};
+use arrow::datatypes::{DataType, FieldRef, IntervalMonthDayNano, TimeUnit};
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::{Date, Kind, Numeric, Timestamp, Type, Value};
 use datafusion::common::ScalarValue;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, DataType as SqlType, ExactNumberInfo, Expr, LimitClause, Query, TimezoneInfo,
@@ -191,13 +192,27 @@ impl Visitor for Found {
     }
 }
 
+/// The types of parameters that the planner has found out, by their names.
+pub(super) fn inferred(plan: &LogicalPlan) -> HashMap<String, Type> {
+    let fields = plan.get_parameter_fields().unwrap_or_default();
+    let of = |(name, field): (String, Option<FieldRef>)| {
+        let field = field.filter(|field| *field.data_type() != DataType::Null)?;
+        let told = Type::of(pg_type_of(&field).oid.unsigned_abs());
+        let plain = type_of(field.data_type());
+        // Arrays that are kept as texts are compared as these.
+        let told = told.filter(|told| told.array == plain.array);
+        Some((name, told.unwrap_or(plain)))
+    };
+    fields.into_iter().filter_map(of).collect()
+}
+
 /// The types: given, found by the planner, cast to, text.
 ///
 /// # Errors
 /// A type that values cannot have here.
 pub(super) fn decide(
     given: &[u32],
-    inferred: &HashMap<String, Option<DataType>>,
+    inferred: &HashMap<String, Type>,
     casts: &[Option<Type>],
 ) -> Result<Vec<Type>, Refusal> {
     let count = casts.len().max(given.len());
@@ -213,11 +228,7 @@ pub(super) fn decide(
                 });
             }
         }
-        let inferred = inferred
-            .get(&format!("${}", at + 1))
-            .and_then(Option::as_ref)
-            .filter(|of| **of != DataType::Null)
-            .map(type_of);
+        let inferred = inferred.get(&format!("${}", at + 1)).copied();
         let cast = casts.get(at).copied().flatten();
         Ok(cast.or(inferred).unwrap_or(Type::TEXT))
     });

@@ -8,7 +8,6 @@ use super::settings::check_bounds;
 use super::values::columns_of;
 use super::writing::plain;
 use crate::catalog::{Scopes, folded};
-use arrow::datatypes::{DataType, Field};
 use corun_datafusion::nearest;
 use corun_wire::error::{Refusal, code};
 use corun_wire::server::Column;
@@ -27,7 +26,6 @@ use futures::FutureExt;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 
 /// Columns of a result: clients read their number as one of two bytes with a sign.
 const COLUMNS_MAX: usize = i16::MAX as usize;
@@ -60,19 +58,18 @@ impl ClientSession {
         }
         // Once to find the types out, once with them.
         let untyped = self.plan_typed(statement, None, text).await;
-        let mut inferred: HashMap<String, Option<DataType>> = match &untyped {
-            Ok(plan) => plan.get_parameter_types().unwrap_or_default(),
+        let mut inferred = match &untyped {
+            Ok(plan) => parameters::inferred(plan),
             // It may be for want of types; with them it is told again.
             Err(_) => HashMap::new(),
         };
         if let Some((elements, numbers)) = parameters::elements(statement)
             && let Ok(plan) = self.plan_typed(&elements, None, text).await
         {
-            let types = plan.get_parameter_types().unwrap_or_default();
+            let types = parameters::inferred(&plan);
             for name in numbers.into_iter().map(|number| format!("${number}")) {
-                if let Some(Some(of)) = types.get(&name) {
-                    let list = DataType::List(Arc::new(Field::new_list_field(of.clone(), true)));
-                    inferred.insert(name, Some(list));
+                if let Some(list) = types.get(&name).and_then(|of| Type::array_of(of.kind)) {
+                    inferred.insert(name, list);
                 }
             }
         }
@@ -88,7 +85,7 @@ impl ClientSession {
     ///
     /// # Errors
     /// More than a message can have.
-    pub(super) fn columns(&self, plan: &LogicalPlan) -> Result<Vec<Column>, Refusal> {
+    pub(crate) fn columns(&self, plan: &LogicalPlan) -> Result<Vec<Column>, Refusal> {
         let state = self.context.state_ref();
         let state = state.read();
         let analyzer = state.analyzer();

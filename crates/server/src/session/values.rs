@@ -89,34 +89,47 @@ pub(crate) fn cells_as<'a>(array: &'a dyn Array, kind: Kind) -> Result<Cells<'a>
     Ok(Box::new(move |row| Ok(read(row)?.map(value))))
 }
 
-/// The same with the type's limits, as clients are told them: `char(n)` is filled up with blanks, `numeric` without digits ends with the last
-/// that is not zero, and arrays that are kept as texts are arrays.
+/// The same with the type's limits ([`as_told`]).
 ///
 /// # Errors
 /// As there.
 pub(crate) fn cells_shown<'a>(array: &'a dyn Array, of: &Column) -> Result<Cells<'a>, Refusal> {
-    let (of, modifier) = (of.of, of.modifier);
-    let read = cells_as(array, of.kind)?;
-    let is_text = matches!(
-        array.data_type(),
-        DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8
-    );
-    if of.array && is_text {
-        let read = cells(array)?;
-        return Ok(Box::new(move |row| match read(row)? {
-            Some(Value::Text(text)) => {
-                let value = Value::read(of, Format::Text, text.as_bytes(), &FixedOffset::UTC)?;
-                Ok(Some(value.into_owned()))
-            }
-            other => Ok(other),
-        }));
+    let read = cells_as(array, of.of.kind)?;
+    if !is_limited(of) {
+        return Ok(read);
     }
-    match (of.kind, u32::try_from(modifier)) {
-        (Kind::Bpchar, Ok(modifier)) => Ok(Box::new(move |row| {
-            Ok(read(row)?.map(|value| padded(value, modifier.saturating_sub(4))))
-        })),
-        (Kind::Numeric, Err(_)) => Ok(Box::new(move |row| Ok(read(row)?.map(without_zeros)))),
-        _ => Ok(read),
+    let (kind, modifier) = (of.of, of.modifier);
+    Ok(Box::new(move |row| {
+        read(row)?.map(|value| told(value, kind, modifier)).transpose()
+    }))
+}
+
+fn is_limited(of: &Column) -> bool {
+    of.of.array || of.of.kind == Kind::Bpchar || (of.of.kind == Kind::Numeric && of.modifier < 0)
+}
+
+/// A value as clients are told it: `char(n)` is filled up with blanks, `numeric` without digits ends with the last that is not zero, and arrays
+/// that are kept as texts are arrays.
+///
+/// # Errors
+/// A text that is no array of the type.
+#[inline]
+pub(crate) fn as_told<'a>(value: Value<'a>, of: &Column) -> Result<Value<'a>, Refusal> {
+    match is_limited(of) {
+        true => told(value, of.of, of.modifier),
+        false => Ok(value),
+    }
+}
+
+fn told(value: Value<'_>, of: Type, modifier: i32) -> Result<Value<'_>, Refusal> {
+    match (value, of.kind, u32::try_from(modifier)) {
+        (Value::Text(text) | Value::Json(text) | Value::Jsonb(text), ..) if of.array => {
+            let value = Value::read(of, Format::Text, text.as_bytes(), &FixedOffset::UTC)?;
+            Ok(value.into_owned())
+        }
+        (value, Kind::Bpchar, Ok(modifier)) if !of.array => Ok(padded(value, modifier.saturating_sub(4))),
+        (value, Kind::Numeric, Err(_)) if !of.array => Ok(without_zeros(value)),
+        (value, ..) => Ok(value),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::expression::{At, Source};
 use super::{Access, Short, Span, key};
-use crate::session::{StoreFailure, StoreTransaction, Zone, cells_as, refusal_of_datafusion};
+use crate::session::{StoreFailure, StoreTransaction, Zone, as_told, cells_as, refusal_of_datafusion};
 
 use arrow::datatypes::{DataType, TimeUnit};
 use corun_store::{
@@ -256,11 +256,6 @@ impl Short {
         values.collect()
     }
 
-    /// Outputs that a change has, its row's number among them.
-    pub(crate) fn outputs(&self) -> usize {
-        self.outputs.len()
-    }
-
     fn passes(&self, at: At<'_>, parameters: &[ScalarValue]) -> Result<bool, Refusal> {
         let Some(residual) = &self.residual else {
             return Ok(true);
@@ -280,15 +275,20 @@ impl Short {
     ) -> Result<(), Refusal> {
         let mut row = Row::begin(out);
         for (number, (source, of)) in self.outputs.iter().enumerate() {
-            let kind = how
-                .columns
-                .get(number)
-                .map_or(Kind::Unknown, |column| column.of.kind);
+            let column = how.columns.get(number);
+            let kind = column.map_or(Kind::Unknown, |column| column.of.kind);
             let format = how.formats.of(number as u16);
-            self.with_value(at, source, of, kind, parameters, |value| match value {
-                None => row.null(),
-                Some(value) => row.field(|out| value.write(out, format, how.zone)),
-            })?;
+            self.with_value(at, source, of, kind, parameters, |value| {
+                let value = match (value, column) {
+                    (Some(value), Some(column)) => Some(as_told(value, column)?),
+                    (value, _) => value,
+                };
+                match value {
+                    None => row.null(),
+                    Some(value) => row.field(|out| value.write(out, format, how.zone)),
+                }
+                Ok::<(), Refusal>(())
+            })??;
         }
         row.finish();
         Ok(())

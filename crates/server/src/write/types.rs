@@ -76,7 +76,7 @@ pub(crate) fn needs_entry(of: &Declared, stored: Type) -> bool {
 }
 
 /// What a declared type is kept as.
-pub(super) fn kept_as(of: &Declared) -> Type {
+pub(crate) fn kept_as(of: &Declared) -> Type {
     if of.of.array {
         return Type::TEXT;
     }

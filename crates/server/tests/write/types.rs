@@ -6,6 +6,8 @@
 use super::harness::wire_client::WireClient;
 use super::harness::{Client, Server};
 use super::postgres::Postgres;
+use tokio_postgres::types::private::BytesMut;
+use tokio_postgres::types::{IsNull, ToSql, Type};
 
 const CASES: &str = include_str!("types.txt");
 
@@ -231,6 +233,10 @@ fn conditions_on_all_types() {
         "q = '2024-02-29 01:02:03+00'",
         "r = interval '1 month 2 days 3 hours 4 minutes 5 seconds'",
         "s = '12345678-1234-5678-1234-567812345678'",
+        "'12345678123456781234567812345678' = s",
+        "s > '00000000-0000-0000-0000-000000000000'",
+        "s IN ('00000000-0000-0000-0000-000000000000', '12345678-1234-5678-1234-567812345678')",
+        "s = '12345678-1234-5678-1234-567812345678'::uuid",
         "v = 7",
         "w = '{1,NULL,3}'",
     ] {
@@ -299,4 +305,75 @@ fn definitions_that_are_refused() {
         let refused = client.error(&format!("CREATE TABLE t (c {of})"));
         assert_eq!(refused, (code.to_owned(), message.to_owned()));
     }
+}
+
+/// A UUID as a parameter.
+#[derive(Debug)]
+struct Uuid([u8; 16]);
+
+impl ToSql for Uuid {
+    fn to_sql(
+        &self,
+        _: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        out.extend_from_slice(&self.0);
+        Ok(IsNull::No)
+    }
+
+    fn accepts(of: &Type) -> bool {
+        *of == Type::UUID
+    }
+
+    tokio_postgres::types::to_sql_checked!();
+}
+
+#[test]
+fn uuids_are_keys() {
+    let server = Server::start();
+    let client = server.client();
+    client.execute("CREATE TABLE things (id uuid PRIMARY KEY, note varchar(20))");
+    let key = |number: u8| Uuid([number; 16]);
+    for number in 1..=3u8 {
+        let note = format!("thing {number}");
+        let inserted = client.execute_with("INSERT INTO things VALUES ($1, $2)", &[&key(number), &note]);
+        assert_eq!(inserted, Ok(1));
+    }
+    let notes = |sql: &str, parameters: &[&(dyn ToSql + Sync)]| -> Vec<String> {
+        let rows = client
+            .query(sql, parameters)
+            .unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+        rows.iter().map(|row| row.get(0)).collect()
+    };
+    // A parameter has the type of what it is compared with.
+    assert_eq!(
+        notes("SELECT note FROM things WHERE id = $1", &[&key(2)]),
+        ["thing 2"]
+    );
+    assert_eq!(
+        notes(
+            "SELECT note FROM things WHERE id IN ($1, $2) ORDER BY note",
+            &[&key(3), &key(1)]
+        ),
+        ["thing 1", "thing 3"]
+    );
+    let changed = client.execute_with("UPDATE things SET note = $1 WHERE id = $2", &[&"other", &key(2)]);
+    assert_eq!(changed, Ok(1));
+    let text = "02020202-0202-0202-0202-020202020202";
+    let sql = format!("SELECT id, note FROM things WHERE id = '{text}'");
+    assert_eq!(client.lines(&sql), [format!("{text}|other")]);
+    assert_eq!(
+        client.execute(&format!("DELETE FROM things WHERE id = '{text}'")),
+        1
+    );
+    let refused = client.error("SELECT note FROM things WHERE id = 'no uuid'");
+    assert_eq!(
+        refused,
+        (
+            "22P02".to_owned(),
+            "invalid input syntax for type uuid: \"no uuid\"".to_owned()
+        )
+    );
+    let taken = client.error("INSERT INTO things VALUES ('01010101010101010101010101010101')");
+    assert_eq!(taken.0, "23505");
 }

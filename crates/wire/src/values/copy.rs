@@ -214,6 +214,8 @@ pub struct CopyIn {
     in_quotes: bool,
     line: u64,
     state: CopyState,
+    /// What the header must say.
+    names: Option<Vec<String>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,12 +242,51 @@ impl CopyIn {
             seen: 0,
             in_quotes: false,
             line: 1,
+            names: None,
             state: if header {
                 CopyState::Header
             } else {
                 CopyState::Rows
             },
         }
+    }
+
+    /// The header must have these names, one for each column.
+    pub fn match_header(&mut self, names: Vec<String>) {
+        self.names = Some(names);
+    }
+
+    fn check_header(&self, line: &[u8]) -> Result<(), Refusal> {
+        let Some(names) = &self.names else {
+            return Ok(());
+        };
+        let fields = match self.options.format {
+            CopyFormat::Csv => self.csv_fields(line)?,
+            _ => self.text_fields(line),
+        };
+        if fields.len() != names.len() {
+            let (got, expected) = (fields.len(), names.len());
+            let what = format!("wrong number of fields in header line: got {got}, expected {expected}");
+            return Err(self.bad(what));
+        }
+        for (at, (field, name)) in fields.iter().zip(names).enumerate() {
+            let number = at + 1;
+            let Some(field) = field else {
+                let null = &self.options.null;
+                let what = format!(
+                    "column name mismatch in header line field {number}: got null value (\"{null}\"), expected \"{name}\""
+                );
+                return Err(self.bad(what));
+            };
+            if field != name.as_bytes() {
+                let got = String::from_utf8_lossy(field);
+                let what = format!(
+                    "column name mismatch in header line field {number}: got \"{got}\", expected \"{name}\""
+                );
+                return Err(self.bad(what));
+            }
+        }
+        Ok(())
     }
 
     /// Takes the data of a CopyData, and hands each row that is whole to `row`.
@@ -280,6 +321,7 @@ impl CopyIn {
                     let line = trim_line(&self.rest[used..end]);
                     used = end;
                     if state == CopyState::Header {
+                        self.check_header(line)?;
                         self.state = CopyState::Rows;
                     } else if line == b"\\." {
                         self.state = CopyState::Ended;

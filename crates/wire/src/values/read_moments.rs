@@ -21,6 +21,10 @@ enum Wrong {
     Form,
     /// A part is beyond what it may be.
     Field,
+    /// A day of the calendar that PostgreSQL does not have.
+    Range,
+    /// An offset that no time zone has.
+    Zone,
 }
 
 fn told(wrong: Wrong, kind: Kind, text: &str) -> Refusal {
@@ -33,6 +37,20 @@ fn told(wrong: Wrong, kind: Kind, text: &str) -> Refusal {
         Wrong::Field => Refusal::new(
             code::DATETIME_FIELD_OVERFLOW,
             format!("date/time field value out of range: \"{text}\""),
+        ),
+        Wrong::Range => {
+            let what = match kind {
+                Kind::Date => "date",
+                _ => "timestamp",
+            };
+            Refusal::new(
+                code::DATETIME_FIELD_OVERFLOW,
+                format!("{what} out of range: \"{text}\""),
+            )
+        }
+        Wrong::Zone => Refusal::new(
+            "22009",
+            format!("time zone displacement out of range: \"{text}\""),
         ),
     }
 }
@@ -202,7 +220,9 @@ impl Cursor<'_> {
             return Err(Wrong::Field);
         }
         let year = if before_christ { 1 - year } else { year };
-        Date::from_civil(year, month, day).ok_or(Wrong::Field)
+        // The calendar is the same every 400 years.
+        let exists = Date::from_civil(2000 + year.rem_euclid(400), month, day).is_some();
+        Date::from_civil(year, month, day).ok_or(if exists { Wrong::Range } else { Wrong::Field })
     }
 
     /// Microseconds of a time of day.
@@ -263,7 +283,7 @@ impl Cursor<'_> {
             }
         }
         if hours > 15 || minutes > 59 || seconds > 59 {
-            return Err(Wrong::Field);
+            return Err(Wrong::Zone);
         }
         Ok(Some(sign * ((hours * 60 + minutes) * 60 + seconds)))
     }

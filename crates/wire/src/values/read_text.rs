@@ -127,7 +127,11 @@ fn in_range(kind: Kind, text: &str, value: f64) -> Result<(), Refusal> {
 fn bytea(text: &str) -> Result<Vec<u8>, Refusal> {
     match text.strip_prefix("\\x") {
         Some(digits) => hexadecimal(digits),
-        None => escaped(text.as_bytes()).ok_or_else(|| invalid(Kind::Bytea, text)),
+        // PostgreSQL does not show the text.
+        None => escaped(text.as_bytes()).ok_or_else(|| {
+            let what = "invalid input syntax for type bytea";
+            Refusal::new(code::INVALID_TEXT_REPRESENTATION, what)
+        }),
     }
 }
 

@@ -484,10 +484,12 @@ fn any_text_is_taken_or_refused() {
                 taken += 1;
             }
         }
-        let most = matches!(
-            of.declared.of.kind,
-            Kind::Uuid | Kind::Interval | Kind::Date | Kind::Time | Kind::Timestamp | Kind::Timestamptz
-        );
-        assert!(taken > 0 || most, "{}: none was taken", of.declared);
+        // Few texts are values of these.
+        let rare = of.declared.of.array
+            || matches!(
+                of.declared.of.kind,
+                Kind::Uuid | Kind::Interval | Kind::Date | Kind::Time | Kind::Timestamp | Kind::Timestamptz
+            );
+        assert!(taken > 0 || rare, "{}: none was taken", of.declared);
     }
 }

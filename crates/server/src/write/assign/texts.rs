@@ -16,9 +16,10 @@ pub(super) fn text<'v>(
     zone: &dyn TimeZone,
 ) -> Result<Stored<'v>, Refusal> {
     let text = match value {
-        Value::Text(text) | Value::Json(text) | Value::Jsonb(text) => {
+        Value::Text(text) | Value::Json(text) => {
             return limited(&column.declared, text).map(|text| Stored::Text(Cow::Borrowed(text)));
         }
+        Value::Jsonb(text) => Cow::Owned(normal_jsonb(text)?),
         Value::Bool(value) => Cow::Borrowed(if *value { "true" } else { "false" }),
         Value::Void => return Err(mismatch(column, value)),
         other => Cow::Owned(text_of(other, zone)),
@@ -61,6 +62,9 @@ pub(super) fn json<'v>(column: &Column, value: &'v Value<'_>) -> Result<Stored<'
         return Err(mismatch(column, value));
     };
     match column.declared.of.kind {
+        Kind::Json if matches!(value, Value::Jsonb(_)) => {
+            normal_jsonb(text).map(|text| Stored::Text(Cow::Owned(text)))
+        }
         Kind::Jsonb => normal_jsonb(text).map(|text| Stored::Text(Cow::Owned(text))),
         _ => check_json(text).map(|()| Stored::Text(Cow::Borrowed(text))),
     }

@@ -13,7 +13,7 @@ const DEPTH_MAX: usize = 1000;
 /// A part of a text.
 enum Token<'t> {
     Begin(Container),
-    End(Container),
+    End,
     /// What stands between quotes, escapes as they are written.
     Key(&'t str),
     String(&'t str),
@@ -126,13 +126,13 @@ impl<'t> Reader<'t> {
                 (Expected::Next | Expected::Element, Some(b']'), Some(Container::Array)) => {
                     self.at += 1;
                     around.pop();
-                    give(Token::End(Container::Array))?;
+                    give(Token::End)?;
                     Expected::Next
                 }
                 (Expected::Next | Expected::FirstKey, Some(b'}'), Some(Container::Object)) => {
                     self.at += 1;
                     around.pop();
-                    give(Token::End(Container::Object))?;
+                    give(Token::End)?;
                     Expected::Next
                 }
                 (Expected::Next, _, None) => return Err(self.unexpected("end of input")),
@@ -351,7 +351,7 @@ impl Maker {
                 }
                 return Ok(());
             }
-            Token::End(_) => match self.open.pop() {
+            Token::End => match self.open.pop() {
                 Some(Open::Array(elements)) => Node::Array(elements),
                 Some(Open::Object(fields, _)) => Node::Object(sorted(fields)),
                 None => return Ok(()),
