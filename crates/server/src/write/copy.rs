@@ -55,7 +55,7 @@ struct Kept {
 }
 
 impl CopyRows {
-    /// Begins a copy into these columns of a table; into all, if there are none.
+    /// Begins a copy into these columns of a table; into all, if there are none. `is_header_matched`: the header must have their names.
     ///
     /// # Errors
     /// No such table or columns; rights; options that contradict each other.
@@ -64,6 +64,7 @@ impl CopyRows {
         table: &ObjectName,
         columns: &[Ident],
         options: CopyOptions,
+        is_header_matched: bool,
     ) -> Result<CopyRows, Refusal> {
         let info = session.table_info(table)?;
         session.check_may_write(WriteRight::Insert, &info)?;
@@ -81,10 +82,14 @@ impl CopyRows {
         let count = u16::try_from(columns.len())
             .map_err(|_| Refusal::new(code::PROGRAM_LIMIT, "COPY takes no more than 65535 columns"))?;
         let checks = Checks::plan(session, &info).await?;
+        let mut reader = CopyIn::new(options, count, SENT_BYTES_MAX);
+        if is_header_matched {
+            reader.match_header(columns.iter().map(|at| info.columns[*at].name.clone()).collect());
+        }
         Ok(CopyRows {
             writer: Writer::plain(info, checks),
             defaults,
-            reader: CopyIn::new(options, count, SENT_BYTES_MAX),
+            reader,
             format,
             columns,
             given,

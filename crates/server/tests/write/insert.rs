@@ -324,7 +324,7 @@ fn a_query_sees_its_target_as_it_was() {
         1
     );
     assert_eq!(client.execute("INSERT INTO t (id, name) (SELECT 2000, 'p')"), 1);
-    assert_eq!(client.execute("INSERT INTO u TABLE u LIMIT 0"), 0);
+    assert_eq!(client.execute("INSERT INTO u SELECT * FROM u LIMIT 0"), 0);
     client.execute("CREATE TABLE days (day date, u uuid)");
     client.execute("INSERT INTO days SELECT '2020-01-01', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'");
     client.execute("INSERT INTO days SELECT * FROM days");
