@@ -1,13 +1,14 @@
 //! [`Client`]: one connection on its event loop.
 //!
 //! ```text
-//!  Login ─ entered ─► Busy ◄─── whole messages ─── Idle
-//!    │                 │ └──── done ───────────────►┘
-//!    └► Leaving ◄──────┴─ last words in the pipe
+//!  Login ─ entered ─► Busy ◄─── whole messages ─── Idle ─── short ones ──► Waiting (or done at once)
+//!    │                 │ └──── done ───────────────►┘ └◄──── done ──────────┘ │
+//!    └► Leaving ◄──────┴─ last words in the pipe ◄────────────────────────────┘
 //! ```
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use corun_net::reactor::Token;
@@ -19,7 +20,7 @@ use super::access::LoginAccess;
 use super::engine::SqlSession;
 use super::outlet::Pipe;
 use super::shared::ClientId;
-use super::work::{Back, Work};
+use super::work::{Back, Serving, Work};
 
 /// Bytes of a client that wait for its task before the client is paused, and that are not counted among all clients'.
 pub(super) const INBOX_BYTES: usize = 64 << 10;
@@ -45,6 +46,8 @@ pub(super) struct Client<S: SqlSession> {
     /// It counts among the connections there may be.
     pub counted: bool,
     pub pipe: Arc<Pipe>,
+    /// Of what the event loop serves itself.
+    pub waker: Waker,
     /// Empty until it has logged in.
     pub user: String,
     /// Once it has logged in.
@@ -59,6 +62,8 @@ pub(super) enum Stage<S: SqlSession> {
     Idle(Box<Work<S>>),
     /// A task has its session.
     Busy(oneshot::Receiver<Back<S>>),
+    /// The event loop serves it, which waits for something.
+    Waiting(Serving<S>),
     /// What is in the pipe goes out, then the connection ends.
     Leaving,
 }

@@ -4,6 +4,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Waker;
 use std::time::Duration;
 
 use corun_net::reactor::{Event, Handler, Peer, Reactor, Stream, Token};
@@ -20,7 +21,7 @@ use super::client::{Client, INBOX_BYTES, Stage, client_token, listener_token, sl
 use super::engine::SqlEngine;
 use super::outlet::Pipe;
 use super::shared::{ClientId, Mail, Mailbox, Shared, shutdown, too_many};
-use super::work::{self, Back, Served};
+use super::work::{self, Back, Served, Serving, ServingWaker};
 use crate::operate::SessionName;
 use crate::session::Identity;
 
@@ -162,6 +163,10 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             paused: false,
             counted: false,
             pipe: Arc::new(Pipe::new(id, Arc::clone(&self.mailbox))),
+            waker: Waker::from(Arc::new(ServingWaker {
+                mailbox: Arc::clone(&self.mailbox),
+                client: id,
+            })),
             user: String::new(),
             pid: None,
         }));
@@ -179,9 +184,11 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             self.shared.disconnect();
         }
         // A task that has the session ends with it, now that the pipe is closed.
-        if let Stage::Idle(work) = client.stage {
+        match client.stage {
             // That may take a moment, which is not the event loop's.
-            drop(self.runtime.spawn_blocking(move || drop(work)));
+            Stage::Idle(work) => drop(self.runtime.spawn_blocking(move || drop(work))),
+            Stage::Waiting(serving) => drop(self.runtime.spawn_blocking(move || drop(serving))),
+            _ => {}
         }
     }
 
@@ -237,7 +244,7 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
                 client.inbox.extend_from_slice(bytes);
                 self.hand_over(reactor, slot);
             }
-            Stage::Busy(_) => {
+            Stage::Busy(_) | Stage::Waiting(_) => {
                 client.inbox.extend_from_slice(bytes);
                 if client.inbox.len() > INBOX_BYTES && !client.paused {
                     client.paused = true;
@@ -385,21 +392,38 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
         let Stage::Idle(work) = std::mem::replace(&mut client.stage, Stage::Leaving) else {
             return;
         };
-        if !work.is_short(&inbox) {
-            let task = work::serve(work, inbox);
-            client.stage = Stage::Busy(work::spawn(&self.runtime, &self.mailbox, client.id, task));
-            return;
-        }
         let id = client.id;
+        let is_short = work.is_short(&inbox);
+        let serving: Serving<E::Session> = Box::pin(work::serve(work, inbox));
+        match is_short {
+            true => self.serve_here(reactor, id, serving),
+            false => client.stage = Stage::Busy(work::spawn(&self.runtime, &self.mailbox, id, serving)),
+        }
+    }
+
+    /// Serves a client on this very thread, as far as that may be.
+    fn serve_here(&mut self, reactor: &mut R, id: ClientId, serving: Serving<E::Session>) {
+        let client = &mut self.clients[id.slot];
         client.pipe.attend();
-        match work::serve_here(&self.runtime, work, inbox) {
-            Served::Done(back) => self.took_back(reactor, id, back),
-            Served::Waits(task) => {
-                client.stage = Stage::Busy(work::spawn(&self.runtime, &self.mailbox, id, task));
-                // From here on output is announced.
-                self.pump(reactor, id);
-            }
-            Served::Panicked => self.panicked(reactor, slot),
+        client.stage = match work::serve_here(&self.runtime, serving, &client.waker) {
+            Served::Done(back) => return self.took_back(reactor, id, back),
+            Served::Panicked => return self.panicked(reactor, id.slot),
+            Served::Waits(serving) => Stage::Waiting(serving),
+            Served::Leaves(serving) => Stage::Busy(work::spawn(&self.runtime, &self.mailbox, id, serving)),
+        };
+        // From here on output is announced.
+        self.pump(reactor, id);
+    }
+
+    /// What this thread serves itself may go on.
+    fn woken(&mut self, reactor: &mut R, id: ClientId) {
+        let Some(client) = self.clients.get_mut(id.slot).filter(|client| client.id == id) else {
+            return;
+        };
+        match std::mem::replace(&mut client.stage, Stage::Leaving) {
+            Stage::Waiting(serving) => self.serve_here(reactor, id, serving),
+            // It was polled since.
+            other => client.stage = other,
         }
     }
 
@@ -489,6 +513,7 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
                 Mail::Stream(stream) => self.add_counted(reactor, stream),
                 Mail::Output(id) => self.pump(reactor, id),
                 Mail::Back(id) => self.back(reactor, id),
+                Mail::Woken(id) => self.woken(reactor, id),
             }
         }
     }
@@ -513,7 +538,7 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
                 }
                 self.pump(reactor, id);
             }
-            Stage::Busy(_) | Stage::Leaving => {}
+            Stage::Busy(_) | Stage::Waiting(_) | Stage::Leaving => {}
         }
     }
 
@@ -567,7 +592,7 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             match client.stage {
                 Stage::Login(..) => stays >= login,
                 Stage::Idle(_) => is_half(client) || idle.is_some_and(|idle| stays >= idle),
-                Stage::Busy(_) => false,
+                Stage::Busy(_) | Stage::Waiting(_) => false,
                 Stage::Leaving => stays >= LAST_WORDS,
             }
         };
@@ -590,7 +615,7 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
                     code::IDLE_TIMEOUT,
                     "terminating connection due to idle-session timeout",
                 ),
-                Stage::Busy(_) | Stage::Leaving => {
+                Stage::Busy(_) | Stage::Waiting(_) | Stage::Leaving => {
                     // It does not read.
                     reactor.close(client_token(slot));
                     self.forget(slot);

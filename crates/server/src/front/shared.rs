@@ -37,6 +37,8 @@ pub(super) enum Mail {
     Output(ClientId),
     /// A client's task is done.
     Back(ClientId),
+    /// What the event loop serves itself can go on.
+    Woken(ClientId),
 }
 
 /// Letters to one event loop. Each client has at most two under way, and connections are counted: it is bounded by those.

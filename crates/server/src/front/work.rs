@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 use corun_wire::error::{Refusal, code};
 use corun_wire::server::{Action, Executed, Message, ResultFormats, Session, Target, welcome};
@@ -96,27 +96,44 @@ pub(super) type Serving<S> = Pin<Box<dyn Future<Output = Back<S>> + Send>>;
 /// What has come of messages that the event loop serves itself.
 pub(super) enum Served<S: SqlSession> {
     Done(Back<S>),
-    /// It waits for something, and goes on where it may.
+    /// It waits for something of which its waker hears.
     Waits(Serving<S>),
+    /// It has to block, or to plan.
+    Leaves(Serving<S>),
     /// Its session is gone.
     Panicked,
 }
 
-/// As [`serve`], on the calling thread, as far as nothing has to be waited for: of messages that are [short](Work::is_short).
+/// Goes on with what [`serve`] has returned, on the calling thread, as far as that may be.
 pub(super) fn serve_here<S: SqlSession>(
     runtime: &tokio::runtime::Handle,
-    work: Box<Work<S>>,
-    inbox: Vec<u8>,
+    mut serving: Serving<S>,
+    waker: &Waker,
 ) -> Served<S> {
-    let mut serving: Serving<S> = Box::pin(serve(work, inbox));
     let _runtime = runtime.enter();
-    // Nobody is woken: who waits is polled again at once, by a task.
-    let mut context = Context::from_waker(Waker::noop());
+    let mut context = Context::from_waker(waker);
     let poll = AssertUnwindSafe(|| on_event_loop(|| serving.as_mut().poll(&mut context)));
     match catch_unwind(poll) {
-        Ok(Poll::Ready(back)) => Served::Done(back),
-        Ok(Poll::Pending) => Served::Waits(serving),
+        Ok((Poll::Ready(back), _)) => Served::Done(back),
+        Ok((Poll::Pending, false)) => Served::Waits(serving),
+        Ok((Poll::Pending, true)) => Served::Leaves(serving),
         Err(_) => Served::Panicked,
+    }
+}
+
+/// Has the event loop poll what it serves itself.
+pub(super) struct ServingWaker {
+    pub mailbox: Arc<Mailbox>,
+    pub client: ClientId,
+}
+
+impl Wake for ServingWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.mailbox.post(Mail::Woken(self.client));
     }
 }
 

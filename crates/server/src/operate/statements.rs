@@ -53,6 +53,8 @@ pub struct Statements {
 #[derive(Debug, Default)]
 struct State {
     totals: StatementTotals,
+    /// Of these, those that took the short path.
+    short: u64,
     /// In microseconds.
     times: Histogram,
     errors: BTreeMap<&'static str, u64>,
@@ -67,6 +69,8 @@ pub struct Work {
     pub rows: u64,
     /// Bytes sent.
     pub bytes: u64,
+    /// Whether it took the short path.
+    pub short: bool,
     /// Its locality, if the coordinator had it.
     pub class: Option<Locality>,
     /// Its time in the queue, if the coordinator ran it to its end.
@@ -122,6 +126,11 @@ impl Statements {
         self.state.lock().totals
     }
 
+    /// Statements that took the short path.
+    pub fn short(&self) -> u64 {
+        self.state.lock().short
+    }
+
     /// How long statements took, in microseconds.
     pub fn times(&self) -> Histogram {
         self.state.lock().times.clone()
@@ -164,6 +173,7 @@ impl Statements {
         state
             .times
             .record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        state.short += u64::from(work.short);
         if let Some(code) = sqlstate {
             *state.errors.entry(code).or_default() += 1;
         }
@@ -268,6 +278,7 @@ mod tests {
         let work = Work {
             rows: 3,
             bytes: 100,
+            short: true,
             class: Some(Locality::Weak),
             waited: Some(Duration::from_secs(2)),
             cpus: vec![CpuId(0), CpuId(1)],
@@ -290,6 +301,7 @@ mod tests {
             (1, 1, 2, 3, 100)
         );
         assert_eq!((totals.by_class, totals.waited_s), ([0, 0, 1], 2.0));
+        assert_eq!(statements.short(), 1);
         assert_eq!(statements.times().count(), 4);
         assert_eq!(statements.errors(), [("08006", 1), ("42703", 1), ("57014", 1)]);
         let slow = statements.slow();

@@ -19,6 +19,7 @@ use corun_store::{Direction, Index, Type};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
 use datafusion::datasource::source_as_provider;
+use datafusion::error::Result;
 use datafusion::execution::context::ExecutionProps;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr::{Cast, Sort as SortExpr};
@@ -35,23 +36,54 @@ const DEPTH_MAX: usize = 16;
 /// Parts of an expression.
 const NODES_MAX: usize = 200;
 
-/// The short way to the rows of a plan; `None`: there is none. Parameters are placeholders with their types.
-pub(crate) fn compile(plan: &LogicalPlan, state: &SessionState) -> Option<Short> {
+/// The short way to the rows of a plan; `None`: there is none. Parameters are placeholders; `types` are those of the values that they get, as far
+/// as these are known: others than were declared, where a number has fewer digits.
+pub(crate) fn compile(plan: &LogicalPlan, types: &[DataType], state: &SessionState) -> Option<Short> {
     // Functions of constants are evaluated, and may panic.
-    catch_unwind(AssertUnwindSafe(|| compiled(plan, state)))
+    catch_unwind(AssertUnwindSafe(|| compiled(plan, types, state)))
         .ok()
         .flatten()
 }
 
-fn compiled(plan: &LogicalPlan, state: &SessionState) -> Option<Short> {
+fn compiled(plan: &LogicalPlan, types: &[DataType], state: &SessionState) -> Option<Short> {
     // Types are made equal, as they are in any plan that runs.
+    let plan = retyped(plan.clone(), types).ok()?;
     let analyzed = state
         .analyzer()
-        .execute_and_check(plan.clone(), state.config_options(), |_, _| {})
+        .execute_and_check(plan, state.config_options(), |_, _| {})
         .ok()?;
     let mut scope = Scope::default();
     let peeled = peel(&analyzed, &mut scope, 0)?;
     Compiler::new(scope, state)?.compile(peeled)
+}
+
+/// The plan with parameters of these types.
+fn retyped(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
+    if types.is_empty() {
+        return Ok(plan);
+    }
+    let retype = |of: Expr| {
+        of.transform_up(|of| {
+            let Expr::Placeholder(mut of) = of else {
+                return Ok(Transformed::no(of));
+            };
+            let number = parameter(&of.id).and_then(|at| types.get(at));
+            if let Some(data_type) = number {
+                of.field = Some(Arc::new(Field::new("", data_type.clone(), true)));
+            }
+            Ok(Transformed::yes(Expr::Placeholder(of)))
+        })
+    };
+    plan.transform_up_with_subqueries(|node| {
+        node.map_expressions(retype)?
+            .map_data(LogicalPlan::recompute_schema)
+    })
+    .data()
+}
+
+/// The position of a parameter by its name.
+fn parameter(id: &str) -> Option<usize> {
+    id.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1)
 }
 
 /// What expressions are over.
@@ -159,11 +191,7 @@ fn rewrite(of: &Expr, schema: &DFSchema, outputs: &[Expr], scope: &mut Scope) ->
                 }
             }
             Expr::Placeholder(of) => {
-                let number = of
-                    .id
-                    .strip_prefix('$')
-                    .and_then(|number| number.parse::<usize>().ok());
-                let at = number.and_then(|number| number.checked_sub(1));
+                let at = parameter(&of.id);
                 match (at, &of.field) {
                     (Some(at), Some(field)) => {
                         let before = scope.parameters.insert(at, field.data_type().clone());

@@ -96,20 +96,20 @@ impl Bench {
     }
 
     fn compiled(&self, sql: &str, types: &str) -> Option<Short> {
-        compile(&self.plan(sql, types), &self.context.state())
+        compile(&self.plan(sql, types), &[], &self.context.state())
     }
 
     /// Rows by the short path, or why there are none.
     fn short(&self, sql: &str, types: &str, parameters: &[ScalarValue]) -> Result<Vec<String>, &'static str> {
         let plan = self.plan(sql, types);
-        let short = compile(&plan, &self.context.state()).ok_or("not short")?;
+        let short = compile(&plan, &[], &self.context.state()).ok_or("not short")?;
         if !short.takes(parameters) {
             return Err("not its parameters");
         }
         let columns: Vec<Column> = crate::session::columns_of(plan.schema().as_arrow());
         let formats = ResultFormats::default();
         let (zone, _) = Zone::of("UTC").expect("a zone");
-        let how = run::Writing {
+        let how = Writing {
             columns: &columns,
             formats: &formats,
             zone: &zone,
@@ -511,10 +511,10 @@ fn expressions_fail_as_the_planner_says() {
     let bench = bench();
     let sql = "select 1 / (id - $1) from account where id = $1";
     let plan = bench.plan(sql, "int");
-    let short = compile(&plan, &bench.context.state()).expect("short");
+    let short = compile(&plan, &[], &bench.context.state()).expect("short");
     let snapshot = bench.store.snapshot().expect("a snapshot");
     let (zone, _) = Zone::of("UTC").expect("a zone");
-    let how = run::Writing {
+    let how = Writing {
         columns: &[],
         formats: &ResultFormats::default(),
         zone: &zone,

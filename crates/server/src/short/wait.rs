@@ -1,9 +1,10 @@
 //! Whether the calling thread may block or plan: an event loop's thread polls short statements itself, and has other clients to look after.
 //!
 //! ```text
-//!   event loop ─► on_event_loop(poll once) ─► Ready: no other thread was woken
-//!                          │ off_event_loop().await: Pending
-//!                          └► the same future goes on as a task of the runtime, where it may do as it likes
+//!   event loop ─► on_event_loop(poll) ─► Ready: no other thread was woken
+//!                      │     └► Pending: it waits for something (a commit), and is polled here again
+//!                      │ off_event_loop().await: Pending, and it leaves
+//!                      └► the same future goes on as a task of the runtime, where it may do as it likes
 //! ```
 
 use std::cell::Cell;
@@ -12,6 +13,7 @@ use std::task::Poll;
 
 thread_local! {
     static ON_EVENT_LOOP: Cell<bool> = const { Cell::new(false) };
+    static LEAVES: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Sets the mark back, whatever happens.
@@ -23,10 +25,12 @@ impl Drop for Mark {
     }
 }
 
-/// Runs what must not block.
-pub(crate) fn on_event_loop<R>(work: impl FnOnce() -> R) -> R {
+/// Runs what must not block. Also returns whether it has to go on elsewhere.
+pub(crate) fn on_event_loop<R>(work: impl FnOnce() -> R) -> (R, bool) {
     let _mark = Mark(ON_EVENT_LOOP.replace(true));
-    work()
+    LEAVES.set(false);
+    let done = work();
+    (done, LEAVES.take())
 }
 
 /// Whether the caller may wait for others, and use its thread for long.
@@ -34,13 +38,12 @@ pub(crate) fn may_block() -> bool {
     !ON_EVENT_LOOP.get()
 }
 
-/// Returns on a thread that may block.
+/// Returns on a thread that may block. Nobody is woken: the event loop hands it over at once.
 pub(crate) async fn off_event_loop() {
-    poll_fn(|context| match may_block() {
+    poll_fn(|_| match may_block() {
         true => Poll::Ready(()),
         false => {
-            // Whoever polls next does so at once.
-            context.waker().wake_by_ref();
+            LEAVES.set(true);
             Poll::Pending
         }
     })
@@ -54,12 +57,11 @@ mod tests {
 
     #[test]
     fn a_future_leaves_the_event_loop_before_it_goes_on() {
+        assert_eq!(on_event_loop(|| 5), (5, false));
         let mut future = Box::pin(off_event_loop());
         assert!(may_block());
-        assert_eq!(
-            on_event_loop(|| (may_block(), (&mut future).now_or_never())),
-            (false, None)
-        );
+        let polled = on_event_loop(|| (may_block(), (&mut future).now_or_never()));
+        assert_eq!(polled, ((false, None), true));
         assert!(may_block());
         assert_eq!(future.now_or_never(), Some(()));
         let panicked = std::panic::catch_unwind(|| on_event_loop(|| panic!("on purpose")));

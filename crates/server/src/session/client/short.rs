@@ -21,6 +21,7 @@ use crate::short::{
     Attempt, Lifted, Literal, Locking, Reading, Short, Writing, compile, lift, may_block, off_event_loop,
 };
 use crate::write::{PlainChange, PreparedChange, assign};
+use arrow::datatypes::DataType;
 use corun_store::{Snapshot, Transaction};
 use corun_wire::error::Refusal;
 use corun_wire::server::ResultFormats;
@@ -28,12 +29,16 @@ use corun_wire::values::{Format, Value};
 use corun_wire::{TransactionStatus, build};
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{GroupByExpr, SetExpr, Statement as Sql, TableFactor};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Texts that a session remembers. Unmeasured.
 const TEXTS_MAX: usize = 256;
+/// Types of parameters that a statement is compiled for: numbers with different digits are of different types.
+const TYPES_MAX: usize = 8;
 /// Runs that give up before a statement is no longer tried.
 const GIVES_UP_MAX: u32 = 8;
 
@@ -48,8 +53,10 @@ pub(in crate::session) struct ShortSlot(Mutex<Slot>);
 struct Slot {
     runs: u32,
     gave_up: u32,
-    /// `None` inside: it has none.
-    known: Option<(Versions, Option<Arc<Act>>)>,
+    /// Of what all of it is.
+    of: Option<Versions>,
+    /// For parameters of these types; `None`: it has none.
+    known: Vec<(Vec<DataType>, Option<Arc<Act>>)>,
 }
 
 /// A statement that takes the short path.
@@ -70,7 +77,7 @@ pub(in crate::session) struct ShortTexts {
     pub(in crate::session) planner: u64,
     /// They were changed in the transaction.
     pub(in crate::session) planner_moved: bool,
-    /// The transaction has run statements that are not short: its end may take a while.
+    /// The transaction, or the pipeline, has run what is not short: its end may take a while.
     long: bool,
 }
 
@@ -95,6 +102,11 @@ impl ShortTexts {
         if std::mem::take(&mut self.planner_moved) && !committed {
             self.planner += 1;
         }
+        self.long = false;
+    }
+
+    /// What statements have written outside of a transaction block has ended.
+    pub(in crate::session) fn implicit_ended(&mut self) {
         self.long = false;
     }
 
@@ -130,12 +142,18 @@ impl ClientSession {
         (versions.2 != u64::MAX).then_some((versions, self.texts.planner))
     }
 
-    /// What is known of a statement; `None`: nothing, or nothing any more.
-    fn known_act(&self, prepared: &Prepared) -> Option<Option<Arc<Act>>> {
-        let versions = self.short_versions()?;
+    /// Whether a statement is compiled.
+    fn is_compiled(&self, prepared: &Prepared) -> bool {
+        let Some(versions) = self.short_versions() else {
+            return false;
+        };
         let slot = prepared.short.0.lock();
-        let known = slot.known.as_ref().filter(|(of, _)| *of == versions);
-        known.map(|(_, act)| act.clone())
+        slot.of == Some(versions) && slot.known.iter().any(|(_, act)| act.is_some())
+    }
+
+    /// Whether what follows a statement of its own is short, too: its end.
+    fn ends_quickly(&self) -> bool {
+        self.transaction != TransactionStatus::Idle || !self.texts.long
     }
 
     /// Whether a prepared statement runs at once, without planning.
@@ -144,9 +162,8 @@ impl ClientSession {
             return false;
         }
         match &prepared.statement.kind {
-            Kind::Begin(_) => true,
-            Kind::Commit => !self.texts.long,
-            _ => matches!(self.known_act(prepared), Some(Some(_))),
+            Kind::Begin(_) | Kind::Commit => !self.texts.long,
+            _ => self.ends_quickly() && self.is_compiled(prepared),
         }
     }
 
@@ -190,7 +207,7 @@ impl ClientSession {
             Some(Text::Never) => {}
             Some(Text::Seen | Text::Known(_)) => {
                 prepared.short.0.lock().runs += 1;
-                let text = match self.act_of(prepared).await {
+                let text = match self.act_of(prepared, None).await {
                     Some(_) => Text::Known(Arc::clone(prepared)),
                     None => Text::Never,
                 };
@@ -218,15 +235,31 @@ impl ClientSession {
         }
     }
 
-    /// The short way of a statement that has run before.
-    async fn act_of(&mut self, prepared: &Arc<Prepared>) -> Option<Arc<Act>> {
+    /// The short way of a statement that has run before, for these parameters.
+    async fn act_of(
+        &mut self,
+        prepared: &Arc<Prepared>,
+        parameters: Option<&[ScalarValue]>,
+    ) -> Option<Arc<Act>> {
         let versions = self.short_versions()?;
         {
             let mut slot = prepared.short.0.lock();
-            if let Some((of, known)) = &slot.known
-                && *of == versions
-            {
-                return known.clone();
+            if slot.of == Some(versions) {
+                let of = |(types, act): &&(Vec<DataType>, Option<Arc<Act>>)| {
+                    let any = matches!(act.as_deref(), Some(Act::Insert(_)));
+                    any || parameters.is_none_or(|values| {
+                        values
+                            .iter()
+                            .map(ScalarValue::data_type)
+                            .eq(types.iter().cloned())
+                    })
+                };
+                if let Some((_, known)) = slot.known.iter().find(of) {
+                    return known.clone();
+                }
+                if slot.known.len() >= TYPES_MAX {
+                    return None;
+                }
             }
             slot.runs += 1;
             if slot.runs < 2 {
@@ -234,27 +267,42 @@ impl ClientSession {
             }
         }
         off_event_loop().await;
-        let act = self.compiled(prepared).await.map(Arc::new);
+        let types: Vec<DataType> = match parameters {
+            Some(values) => values.iter().map(ScalarValue::data_type).collect(),
+            None => {
+                let usual = prepared.parameters.iter().map(|of| parameters::scalar(*of, None));
+                let usual = usual.map(|null| null.map(|null| null.data_type()));
+                usual.collect::<Result<_, _>>().ok()?
+            }
+        };
+        let act = self.compiled(prepared, &types).await.map(Arc::new);
         let mut slot = prepared.short.0.lock();
-        slot.gave_up = 0;
-        slot.known = Some((versions, act.clone()));
+        if slot.of != Some(versions) {
+            slot.of = Some(versions);
+            slot.known.clear();
+            slot.gave_up = 0;
+        }
+        slot.known.push((types, act.clone()));
         act
     }
 
-    async fn compiled(&self, prepared: &Prepared) -> Option<Act> {
+    async fn compiled(&self, prepared: &Prepared, types: &[DataType]) -> Option<Act> {
         let text = &prepared.statement.text;
         match self.written(&prepared.statement.kind).ok()? {
             None => {
                 let Kind::Planned(sql) = &prepared.statement.kind else {
                     return None;
                 };
+                if !is_of_one_table(sql) {
+                    return None;
+                }
                 // What is wrong with it is told on the usual way.
                 let plan = self.plan_again(prepared, sql).await.ok()?;
-                compile(&plan, &self.context.state_ref().read()).map(Act::Read)
+                compile(&plan, types, &self.context.state_ref().read()).map(Act::Read)
             }
             Some(Written::Change(sql)) => {
-                let types: Vec<u32> = prepared.parameters.iter().map(|of| of.oid()).collect();
-                let change = crate::write::prepare(self, sql, &types, text).await.ok()?;
+                let declared: Vec<u32> = prepared.parameters.iter().map(|of| of.oid()).collect();
+                let change = crate::write::prepare(self, sql, &declared, text).await.ok()?;
                 if change.parameters != prepared.parameters || change.columns != prepared.columns {
                     return None;
                 }
@@ -262,7 +310,7 @@ impl ClientSession {
                     return Some(Act::Insert(Arc::new(change)));
                 }
                 let (plan, change) = change.plain()?;
-                let short = compile(plan, &self.context.state_ref().read())?;
+                let short = compile(plan, types, &self.context.state_ref().read())?;
                 short.is_one_row().then_some(Act::Change(short, change))
             }
             Some(_) => None,
@@ -271,7 +319,7 @@ impl ClientSession {
 
     /// How a statement's rows are found, for `EXPLAIN`.
     pub(in crate::session) fn short_of_plan(&self, plan: &LogicalPlan) -> Option<String> {
-        let short = compile(plan, &self.context.state_ref().read())?;
+        let short = compile(plan, &[], &self.context.state_ref().read())?;
         Some(short.to_string())
     }
 
@@ -290,7 +338,8 @@ impl ClientSession {
         if !self.may_be_short(&prepared) || rows_max.is_some() && prepared.columns.is_some() {
             return Ok(None);
         }
-        let Some(act) = self.act_of(&prepared).await else {
+        let act = self.act_of(&prepared, Some(&portal.parameters)).await;
+        let Some(act) = act else {
             return Ok(None);
         };
         let ran = loop {
@@ -309,13 +358,12 @@ impl ClientSession {
         let Some((verb, rows)) = ran else {
             let mut slot = prepared.short.0.lock();
             slot.gave_up += 1;
-            if slot.gave_up >= GIVES_UP_MAX
-                && let Some((_, act)) = &mut slot.known
-            {
-                *act = None;
+            if slot.gave_up >= GIVES_UP_MAX {
+                slot.known.iter_mut().for_each(|(_, act)| *act = None);
             }
             return Ok(None);
         };
+        self.work.short = true;
         if prepared.columns.is_some() {
             self.work.rows += rows;
             portal.state = State::Done(Tag::Counted(verb));
@@ -459,10 +507,11 @@ impl ClientSession {
         }
         let lifted = lift(sql)?;
         self.apply_settings();
+        self.short_versions()?;
         self.forget_stale();
         let known = match self.texts.entries.get(lifted.key()) {
-            Some(Text::Known(known)) => Arc::clone(known),
-            Some(Text::Never) => return None,
+            Some(Text::Known(known)) if self.is_compiled(known) => Arc::clone(known),
+            Some(Text::Never | Text::Known(_)) => return None,
             Some(Text::Seen) => {
                 off_event_loop().await;
                 let learnt = self.learn(sql, &lifted).await;
@@ -501,6 +550,12 @@ impl ClientSession {
     async fn learn(&mut self, sql: &str, lifted: &Lifted) -> Option<Arc<Prepared>> {
         let original = statement::one(sql).ok()?;
         let with_parameters = statement::one(lifted.text()).ok()?;
+        if let Kind::Planned(sql) = &original.kind
+            && !is_of_one_table(sql)
+        {
+            return None;
+        }
+        self.constants.begin();
         let types = lifted.types();
         let known = self.prepared(&with_parameters, &types).await.ok()?;
         let as_it_came = self.prepared(&original, &[]).await.ok()?;
@@ -531,7 +586,7 @@ impl ClientSession {
             return None;
         }
         known.short.0.lock().runs = 1;
-        self.act_of(&known).await?;
+        self.act_of(&known, Some(&self.literals(lifted, &known)?)).await?;
         Some(known)
     }
 
@@ -580,6 +635,7 @@ impl ClientSession {
             prepared,
             parameters,
             state: State::Ready,
+            shown: Some(text),
         };
         let ran = self.simple_portal(portal, true, &mut out, &mut sink).await;
         self.work.bytes = sink.bytes();
@@ -597,13 +653,37 @@ impl ClientSession {
 
     /// What is not short runs on a thread that may block.
     pub(in crate::session) async fn leave_short_path(&mut self) {
-        if self.transaction != TransactionStatus::Idle {
-            self.texts.long = true;
-        }
+        self.texts.long = true;
         if !may_block() {
             off_event_loop().await;
         }
     }
+}
+
+/// Whether a query may be a look-up, by its words: before it is planned for that.
+fn is_of_one_table(statement: &Statement) -> bool {
+    let Statement::Statement(sql) = statement else {
+        return false;
+    };
+    let Sql::Query(query) = sql.as_ref() else {
+        return false;
+    };
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return false;
+    };
+    let [from] = select.from.as_slice() else {
+        return false;
+    };
+    let ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
+    query.with.is_none()
+        && from.joins.is_empty()
+        && matches!(
+            from.relation,
+            TableFactor::Table { args: None, .. } | TableFactor::Derived { .. }
+        )
+        && ungrouped
+        && select.having.is_none()
+        && select.distinct.is_none()
 }
 
 /// Whether two plans are equal but for the names of the columns at the top.
