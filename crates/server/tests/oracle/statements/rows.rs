@@ -557,7 +557,7 @@ impl Statements {
             16 => format!("alter table {name} add column {of} int"),
             17 => format!("create index on {name} (nothing)"),
             18 => format!("insert into {name} ({of}) select {literal} from nowhere"),
-            19 => format!("delete from {name} where {of} = 1 / 0"),
+            19 => format!("delete from {name} where {of} is null and 1 = 'x'"),
             20 => format!("update {name} set {of} = {literal} where {of}"),
             _ => format!("insert into {name} ({of}) values ({literal}) returning nothing"),
         };
