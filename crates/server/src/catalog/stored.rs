@@ -65,10 +65,9 @@ pub(super) fn sequences(place: &Place<'_>) -> Vec<Sequence> {
             }
         }
     }
-    let store = view.store();
     let sequence = |of: &corun_store::Sequence| {
         let definition = of.definition();
-        let numbers = Numbers::find(store, &definition.schema, &definition.name).ok()?;
+        let numbers = Numbers::find(view, &definition.schema, &definition.name).ok()??;
         let name = [definition.schema.as_str(), definition.name.as_str()];
         let (last, called) = of.last();
         let number = match numbers.of {
@@ -92,12 +91,12 @@ pub(super) fn sequences(place: &Place<'_>) -> Vec<Sequence> {
                 .map(|found| found.1),
         })
     };
-    store.sequences().iter().filter_map(sequence).collect()
+    view.sequences().iter().filter_map(sequence).collect()
 }
 
 /// Whether there is a sequence of this name.
 pub(super) fn has_sequence(view: &StoreView, schema: &str, name: &str) -> bool {
-    view.store().sequence_in(schema, name).is_ok()
+    matches!(view.sequence(schema, name), Ok(Some(_)))
 }
 
 /// The table that has an index, by the name that clients know it by.

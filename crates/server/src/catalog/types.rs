@@ -221,11 +221,6 @@ pub(crate) fn format_type(oid: i32, modifier: Option<i32>) -> String {
     }
 }
 
-/// The name of the type that clients are told for a column of this Arrow type.
-pub(crate) fn pg_type_of_arrow(of: &DataType) -> String {
-    format_type(pg_type(of).oid, None)
-}
-
 /// Types and their own names (`udt_name`).
 const NAMES: &[(i32, &str)] = &[
     (16, "bool"),

@@ -133,7 +133,10 @@ fn constant_text(info: &TableInfo, at: usize, constant: &Constant) -> Option<Str
     Some(match of.kind {
         Kind::Bool if !of.array => if text == "t" { "true" } else { "false" }.to_owned(),
         Kind::Int2 | Kind::Int4 | Kind::Int8 if plain => text,
-        Kind::Int2 | Kind::Int4 if !of.array => format!("'{text}'::integer"),
+        Kind::Int2 | Kind::Int4 | Kind::Int8 if !of.array => {
+            let small = text.parse::<i32>().is_ok();
+            format!("'{text}'::{}", if small { "integer" } else { "bigint" })
+        }
         Kind::Numeric if plain => {
             // Zeros behind the point are the column's, as likely as not.
             let whole = text
@@ -169,10 +172,6 @@ enum Shape {
 }
 
 impl Shape {
-    fn is_operator(self) -> bool {
-        matches!(self, Shape::Low | Shape::High | Shape::Operator)
-    }
-
     fn is_condition(self) -> bool {
         matches!(self, Shape::And | Shape::Or | Shape::Not)
     }
@@ -620,9 +619,7 @@ fn common(left: Option<Type>, right: Option<Type>) -> (Type, Type) {
         _ if is_text(left) && is_text(right) => (Type::TEXT, Type::TEXT),
         (Kind::Numeric, _) if is_integer(right) => (left, left),
         (_, Kind::Numeric) if is_integer(left) => (right, right),
-        (Kind::Float8, Kind::Numeric) | (Kind::Numeric, Kind::Float8) => {
-            (Type::single(Kind::Float8), Type::single(Kind::Float8))
-        }
+        (Kind::Numeric, Kind::Float8) => (right, right),
         (Kind::Float4 | Kind::Float8, Kind::Numeric) => (left, Type::single(Kind::Float8)),
         (Kind::Float4 | Kind::Float8, _) if is_integer(right) => (left, Type::single(Kind::Float8)),
         (_, Kind::Float4 | Kind::Float8) if is_integer(left) => (Type::single(Kind::Float8), right),
@@ -643,3 +640,6 @@ fn wider(left: Type, right: Type) -> Type {
     };
     if rank(left) >= rank(right) { left } else { right }
 }
+
+#[cfg(test)]
+mod tests;

@@ -131,6 +131,7 @@ fn system_tables_say_what_is_so() {
         ("has_table_privilege('ann', 'sales.q1', 'SELECT')", "t"),
         ("has_table_privilege('ann', 'sales.q2', 'SELECT')", "f"),
         ("has_table_privilege('ann', 'sales.q1', 'INSERT')", "f"),
+        ("has_table_privilege('ann', 'sales.q1', 'INSERT, SELECT')", "t"),
         ("has_schema_privilege('ann', 'sales', 'USAGE')", "t"),
         ("has_schema_privilege('ann', 'public', 'USAGE')", "f"),
         ("has_schema_privilege('ann', 'sales', 'CREATE')", "f"),
@@ -139,6 +140,64 @@ fn system_tables_say_what_is_so() {
     ] {
         assert_eq!(one(&format!("SELECT {sql}")), says, "{sql}");
     }
+}
+
+/// Of tables that nobody writes to, too: the file keeps what is granted.
+#[test]
+fn rights_to_write_are_granted_and_shown() {
+    let users = Users::with(FILE);
+    let server = &users.server;
+    let mut root = users.session("root");
+    for sql in [
+        "CREATE ROLE writer",
+        "GRANT INSERT, UPDATE ON TABLE sales.q1 TO writer",
+        "GRANT ALL PRIVILEGES ON ALL TABLES IN SCHEMA public TO eve",
+        "GRANT CREATE ON SCHEMA sales TO eve",
+        "REVOKE UPDATE ON sales.q1 FROM writer",
+    ] {
+        server.rows(&mut root, sql);
+    }
+    let mut one = |sql: &str| server.rows(&mut root, sql).remove(0);
+    assert_eq!(
+        one("SELECT relacl FROM pg_class WHERE relname = 'q1'"),
+        "{eve=arwdD/postgres,writer=a/postgres}"
+    );
+    assert_eq!(
+        one("SELECT nspacl FROM pg_namespace WHERE nspname = 'sales'"),
+        "{eve=UC/postgres,writer=U/postgres}"
+    );
+    for (sql, says) in [
+        ("has_table_privilege('writer', 'sales.q1', 'INSERT')", "t"),
+        ("has_table_privilege('writer', 'sales.q1', 'UPDATE')", "f"),
+        ("has_table_privilege('eve', 'public.t', 'TRUNCATE')", "t"),
+        ("has_table_privilege('root', 'public.t', 'DELETE')", "t"),
+        ("has_schema_privilege('eve', 'sales', 'CREATE')", "t"),
+        ("has_schema_privilege('eve', 'public', 'CREATE')", "f"),
+    ] {
+        assert_eq!(one(&format!("SELECT {sql}")), says, "{sql}");
+    }
+    let text = std::fs::read_to_string(&users.path).unwrap();
+    assert!(
+        text.contains("truncate = [\"public.*\"]") && text.contains("create = [\"sales\"]"),
+        "{text}"
+    );
+    let refusal = server.refused(&mut root, "REVOKE DELETE ON t FROM eve");
+    assert!(
+        refusal.code == "0A000"
+            && refusal
+                .hint
+                .is_some_and(|hint| hint.contains("REVOKE DELETE ON ALL TABLES"))
+    );
+    server.rows(&mut root, "REVOKE ALL ON ALL TABLES IN SCHEMA public FROM eve");
+    assert_eq!(
+        server
+            .rows(
+                &mut root,
+                "SELECT has_table_privilege('eve', 'public.t', 'INSERT')"
+            )
+            .remove(0),
+        "f"
+    );
 }
 
 #[test]
@@ -196,7 +255,9 @@ fn what_cannot_be_is_refused() {
         ("GRANT SELECT ON nothing TO eve", "42P01"),
         ("GRANT SELECT ON nowhere.t TO eve", "3F000"),
         ("GRANT USAGE ON SCHEMA nowhere TO eve", "3F000"),
-        ("GRANT INSERT ON t TO eve", "0A000"),
+        ("GRANT REFERENCES ON t TO eve", "0A000"),
+        ("GRANT INSERT ON SCHEMA sales TO eve", "0A000"),
+        ("GRANT USAGE ON t TO eve", "0A000"),
         ("GRANT SELECT (n) ON t TO eve", "0A000"),
         ("GRANT SELECT ON t TO PUBLIC", "0A000"),
         ("GRANT SELECT ON t TO eve WITH GRANT OPTION", "0A000"),
