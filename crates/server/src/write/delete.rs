@@ -1,10 +1,10 @@
 //! DELETE: rows are found by one SELECT, then locked and deleted by number.
 
-use super::rows::{self, RUNS_MAX, TOGETHER};
+use super::rows::{self, FoundRow, Parts, RUNS_MAX};
 use super::select::{Target, alone, push, statement};
 use super::update::{Listed, given, longer};
 use super::{Change, Changed, PreparedChange};
-use crate::session::{ClientSession, Isolation, StoreFailure, StoreTransaction};
+use crate::session::{ClientSession, StoreFailure, StoreTransaction};
 use crate::users::WriteRight;
 use arrow::array::RecordBatch;
 use corun_store::{Lock, Snapshot, Transaction};
@@ -12,6 +12,8 @@ use corun_wire::error::{Refusal, code};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{self, FromTable, With};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// A statement that is ready to run.
 #[derive(Debug)]
@@ -99,15 +101,16 @@ impl Delete {
             let found = rows::once(rows::numbers(&batches, 0)?);
             let mut returned = Vec::new();
             if !found.is_empty() {
-                let store = session.store_transaction()?;
-                let isolation = store.isolation();
-                let work = |transaction: &mut Transaction<'_>| {
-                    self.delete(transaction, &snapshot, &batches, &found, parameters)
+                let work = Work {
+                    delete: self,
+                    batches: &batches,
+                    found: &found,
+                    snapshot,
+                    parameters,
                 };
-                match store.run(work)? {
+                match rows::run_parts(session, &work).await? {
                     Some(rows) => returned = rows,
-                    None if isolation == Isolation::ReadCommitted => continue,
-                    None => return Err(StoreTransaction::changed_meanwhile()),
+                    None => continue,
                 }
             }
             return Ok(Changed {
@@ -118,39 +121,59 @@ impl Delete {
         }
         Err(StoreTransaction::changed_meanwhile())
     }
+}
 
-    /// Locks and deletes the rows; `None`: others have changed one of them.
-    fn delete(
+/// A run of the statement.
+struct Work<'a> {
+    delete: &'a Delete,
+    batches: &'a [RecordBatch],
+    found: &'a [FoundRow],
+    snapshot: Arc<Snapshot>,
+    parameters: &'a [ScalarValue],
+}
+
+impl Parts for Work<'_> {
+    fn count(&self) -> usize {
+        self.found.len()
+    }
+
+    /// The result is made here, before any row is deleted: that may delete others, whose foreign keys refer to it.
+    fn lock(
         &self,
-        transaction: &mut Transaction<'_>,
-        snapshot: &Snapshot,
-        batches: &[RecordBatch],
-        found: &[rows::FoundRow],
-        parameters: &[ScalarValue],
-    ) -> Result<Option<Vec<RecordBatch>>, StoreFailure> {
-        let info = self.target.info.as_ref();
-        let rids = || found.iter().map(|found| found.rid);
-        if !rows::lock_all(transaction, snapshot, &info.table, rids(), Lock::Exclusive)? {
+        transaction: &Transaction<'_>,
+        part: Range<usize>,
+    ) -> Result<Option<Option<RecordBatch>>, StoreFailure> {
+        let info = self.delete.target.info.as_ref();
+        let found = &self.found[part];
+        let rids = found.iter().map(|found| found.rid);
+        if !rows::lock_all(transaction, &self.snapshot, &info.table, rids, Lock::Exclusive)? {
             return Ok(None);
         }
-        // Before any row is deleted, for that may delete others, whose foreign keys refer to it.
-        let mut returned = Vec::new();
-        if let Some(returning) = &self.returning {
-            for found in found.chunks(TOGETHER) {
-                let mut old = Vec::with_capacity(found.len());
-                for found in found {
-                    let row = transaction.get(&info.table, found.rid, Lock::Exclusive)?;
-                    old.push((found.rid, row.ok_or_else(StoreTransaction::changed_meanwhile)?));
-                }
-                let old = rows::batch(info, &old)?;
-                returned.push(returning.rows(old, batches, found, parameters)?);
-            }
+        let Some(returning) = &self.delete.returning else {
+            return Ok(Some(None));
+        };
+        let mut old = Vec::with_capacity(found.len());
+        for found in found {
+            let row = transaction.get(&info.table, found.rid, Lock::Exclusive)?;
+            old.push((found.rid, row.ok_or_else(StoreTransaction::changed_meanwhile)?));
         }
-        let deferred = rows::defer(transaction)?;
-        for rid in rids() {
-            transaction.delete(&info.table, rid)?;
+        let old = rows::batch(info, &old)?;
+        Ok(Some(Some(returning.rows(
+            old,
+            self.batches,
+            found,
+            self.parameters,
+        )?)))
+    }
+
+    fn write(
+        &self,
+        transaction: &Transaction<'_>,
+        part: Range<usize>,
+    ) -> Result<Option<RecordBatch>, StoreFailure> {
+        for found in &self.found[part] {
+            transaction.delete(&self.delete.target.info.table, found.rid)?;
         }
-        rows::check_deferred(transaction, deferred)?;
-        Ok(Some(returned))
+        Ok(None)
     }
 }

@@ -4,7 +4,7 @@
 //! with the locks that it has. With `SKIP LOCKED` its LIMIT is done here, after rows that others have locked are left out. What it is not:
 //! `LOCK TABLE`, and locks of queries within other statements.
 
-use super::rows::{self, FoundRow, RUNS_MAX};
+use super::rows::{self, FoundRow, RUNS_MAX, TOGETHER};
 use super::select::{Target, at, push};
 use super::{Change, Changed, PreparedChange};
 use crate::catalog::folded;
@@ -128,7 +128,15 @@ pub(super) async fn prepare(
         false => None,
     };
     let statement = Statement::Query(Box::new(query));
-    let planned = session.plan_ast(statement, &types, text).await?;
+    let planned = match session.plan_ast(statement, &types, text).await {
+        Ok(planned) => planned,
+        // The row numbers stand in no GROUP BY.
+        Err(refusal) if refusal.code == "42803" && !tables.is_empty() => {
+            let first = locks.first();
+            return Err(first.map_or(refusal, |first| not_allowed(first, "with aggregate functions")));
+        }
+        Err(refusal) => return Err(refusal),
+    };
     if let Some(first) = locks.first() {
         check_plan(&planned.plan, first)?;
     }
@@ -386,6 +394,19 @@ fn number(of: &Expr, types: &mut Vec<u32>) -> Result<Number, Refusal> {
     }
 }
 
+impl Window {
+    /// How many rows are wanted, and how many of them are not returned.
+    fn values(&self, parameters: &[ScalarValue]) -> Result<(u64, u64), Refusal> {
+        let limit = self
+            .limit
+            .map_or(Ok(u64::MAX), |limit| limit.value("LIMIT", parameters))?;
+        let offset = self
+            .offset
+            .map_or(Ok(0), |offset| offset.value("OFFSET", parameters))?;
+        Ok((limit, offset))
+    }
+}
+
 impl Number {
     /// `what`: the clause, for the refusal of a negative number.
     fn value(self, what: &str, parameters: &[ScalarValue]) -> Result<u64, Refusal> {
@@ -420,21 +441,21 @@ impl SelectForUpdate {
         for _ in 0..RUNS_MAX {
             let (batches, snapshot) = session.read_all(self.plan.clone(), parameters).await?;
             let store = session.store_transaction()?;
-            let isolation = store.isolation();
-            let rows = match self.skipping {
-                Some(_) => {
-                    store.run(|transaction| self.lock_some(transaction, &snapshot, &batches, parameters))?
+            let done = match &self.skipping {
+                Some(window) => {
+                    let window = window.values(parameters)?;
+                    let rows = self.lock_some(store, &snapshot, &batches, window).await?;
+                    rows.map(Some)
                 }
-                None if self.tables.is_empty() => Some(Vec::new()),
-                None => store.run(|transaction| self.lock_all(transaction, &snapshot, &batches))?,
+                None => self.lock_all(store, &snapshot, &batches).await?.then_some(None),
             };
-            let Some(rows) = rows else {
-                match isolation {
+            let Some(rows) = done else {
+                match store.isolation() {
                     Isolation::ReadCommitted => continue,
                     _ => return Err(StoreTransaction::changed_meanwhile()),
                 }
             };
-            let returned = self.result(&batches, self.skipping.as_ref().map(|_| rows.as_slice()))?;
+            let returned = self.result(&batches, rows.as_deref())?;
             return Ok(Changed {
                 verb: "SELECT",
                 rows: returned.iter().map(|batch| batch.num_rows() as u64).sum(),
@@ -449,73 +470,73 @@ impl SelectForUpdate {
         (batch.num_columns() + table).saturating_sub(self.tables.len())
     }
 
-    /// Locks all rows, table by table, in the order of their numbers; `None`: others have changed one of them.
-    fn lock_all(
+    /// Locks all rows, table by table, in the order of their numbers. False: others have changed one of them.
+    async fn lock_all(
         &self,
-        transaction: &mut Transaction<'_>,
+        store: &mut StoreTransaction,
         snapshot: &Snapshot,
         batches: &[RecordBatch],
-    ) -> Result<Option<Vec<FoundRow>>, StoreFailure> {
+    ) -> Result<bool, Refusal> {
         let Some(first) = batches.first() else {
-            return Ok(Some(Vec::new()));
+            return Ok(true);
         };
         for (at, locked) in self.tables.iter().enumerate() {
             let found = rows::once(rows::numbers(batches, self.column_of(first, at))?);
-            let rids = found.iter().map(|found| found.rid);
-            let usual = transaction.lock_timeout();
-            if locked.wait == Wait::Never {
-                transaction.set_lock_timeout(Duration::ZERO);
-            }
-            let done = rows::lock_all(
-                transaction,
-                snapshot,
-                &locked.target.info.table,
-                rids,
-                locked.lock,
-            );
-            transaction.set_lock_timeout(usual);
-            match done {
-                Ok(true) => {}
-                Ok(false) => return Ok(None),
-                Err(failure) if locked.wait == Wait::Never && is_timeout(&failure) => {
-                    return Err(not_granted(locked).into());
+            for part in found.chunks(TOGETHER) {
+                let newest = store.run(|transaction| lock_part(transaction, snapshot, locked, part))?;
+                if !newest {
+                    return Ok(false);
                 }
-                Err(failure) => return Err(failure),
+                if part.len() == TOGETHER {
+                    tokio::task::yield_now().await;
+                }
             }
         }
-        Ok(Some(Vec::new()))
+        Ok(true)
     }
 
-    /// Locks rows in the order of the result until there are as many as are wanted, and leaves out those that others have locked.
-    fn lock_some(
+    /// Locks rows in the order of the result until there are as many as are wanted, and leaves out those that others have locked. `None`: others
+    /// have changed one of them.
+    async fn lock_some(
         &self,
-        transaction: &mut Transaction<'_>,
+        store: &mut StoreTransaction,
         snapshot: &Snapshot,
         batches: &[RecordBatch],
-        parameters: &[ScalarValue],
-    ) -> Result<Option<Vec<FoundRow>>, StoreFailure> {
-        let window = self.skipping.as_ref();
-        let limit = window.and_then(|window| window.limit);
-        let limit = limit.map_or(Ok(u64::MAX), |limit| limit.value("LIMIT", parameters))?;
-        let offset = window.and_then(|window| window.offset);
-        let offset = offset.map_or(Ok(0), |offset| offset.value("OFFSET", parameters))?;
-        let mut rows = Vec::new();
+        (limit, offset): (u64, u64),
+    ) -> Result<Option<Vec<FoundRow>>, Refusal> {
+        let mut rows: Vec<FoundRow> = Vec::new();
         let mut before = offset;
-        for (at, batch) in batches.iter().enumerate() {
-            for row in 0..batch.num_rows() {
-                if rows.len() as u64 >= limit {
-                    return Ok(Some(rows));
+        for (batch, of) in batches.iter().enumerate() {
+            let mut wanted = limit.saturating_sub(rows.len() as u64);
+            if wanted == 0 {
+                break;
+            }
+            let part = store.run(|transaction| {
+                let (mut part, mut left, mut before) = (Vec::new(), wanted, before);
+                for row in 0..of.num_rows() {
+                    if left == 0 {
+                        break;
+                    }
+                    match self.lock_row(transaction, snapshot, of, row)? {
+                        Answer::Changed => return Ok(None),
+                        Answer::Skipped => {}
+                        Answer::Locked if before > 0 => before -= 1,
+                        Answer::Locked => {
+                            left -= 1;
+                            let rid = Rid(0);
+                            part.push(FoundRow { rid, batch, row });
+                        }
+                    }
                 }
-                match self.lock_row(transaction, snapshot, batch, row)? {
-                    Answer::Changed => return Ok(None),
-                    Answer::Skipped => {}
-                    Answer::Locked if before > 0 => before -= 1,
-                    Answer::Locked => rows.push(FoundRow {
-                        rid: Rid(0),
-                        batch: at,
-                        row,
-                    }),
-                }
+                Ok(Some((part, left, before)))
+            })?;
+            let Some((part, left, still_before)) = part else {
+                return Ok(None);
+            };
+            (wanted, before) = (left, still_before);
+            rows.extend(part);
+            if wanted > 0 {
+                tokio::task::yield_now().await;
             }
         }
         Ok(Some(rows))
@@ -587,6 +608,32 @@ impl SelectForUpdate {
             result.push(batch);
         }
         Ok(result)
+    }
+}
+
+/// Locks rows of a table. False: others have changed one of them.
+fn lock_part(
+    transaction: &mut Transaction<'_>,
+    snapshot: &Snapshot,
+    locked: &Locked,
+    part: &[FoundRow],
+) -> Result<bool, StoreFailure> {
+    let rids = part.iter().map(|found| found.rid);
+    let usual = transaction.lock_timeout();
+    if locked.wait == Wait::Never {
+        transaction.set_lock_timeout(Duration::ZERO);
+    }
+    let done = rows::lock_all(
+        transaction,
+        snapshot,
+        &locked.target.info.table,
+        rids,
+        locked.lock,
+    );
+    transaction.set_lock_timeout(usual);
+    match done {
+        Err(failure) if locked.wait == Wait::Never && is_timeout(&failure) => Err(not_granted(locked).into()),
+        done => done,
     }
 }
 

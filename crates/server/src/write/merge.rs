@@ -11,13 +11,13 @@
 
 use super::checks::Checks;
 use super::conflict::told;
-use super::rows::{self, FoundRow, RUNS_MAX, TOGETHER, Values};
+use super::rows::{self, FoundRow, Parts, RUNS_MAX, Values};
 use super::select::{Assigned, Source, Target, alone, parsed as expression, push, query, select, statement};
 use super::update::{current, fill, write_assigned};
 use super::{Change, Changed, ColumnDefault, Identity, PreparedChange};
-use crate::session::{ClientSession, Isolation, StoreFailure, StoreTransaction, Zone, names};
+use crate::session::{ClientSession, StoreFailure, StoreTransaction, Zone, names};
 use crate::users::WriteRight;
-use arrow::array::{Array, RecordBatch};
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use corun_store::{Lock, Rid, RowBuf, Snapshot, Transaction};
@@ -35,6 +35,8 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// What says that a row of the source is there.
 const THERE: &str = "\u{1}there";
@@ -357,7 +359,8 @@ fn inserted(
 struct Chosen {
     /// Rows of the table, in the order of their numbers, and their clauses.
     changed: Vec<(FoundRow, usize)>,
-    new: Vec<(FoundRow, usize)>,
+    /// All, in the order in which they are written: those that go, those that change, new ones.
+    order: Vec<(FoundRow, usize)>,
 }
 
 impl Merge {
@@ -370,28 +373,17 @@ impl Merge {
         for _ in 0..RUNS_MAX {
             let (batches, snapshot) = session.read_all(self.plan.clone(), parameters).await?;
             let chosen = self.chosen(&batches)?;
-            let rows = (chosen.changed.len() + chosen.new.len()) as u64;
+            let rows = chosen.order.len() as u64;
             if rows > 0 {
-                let plain = rows::plain_batches(&batches)?;
-                let mut values = Vec::new();
-                for clause in &self.clauses {
-                    values.push(match clause {
-                        Action::Update(_, kinds) | Action::Insert(_, kinds) => {
-                            Some(Values::new(&plain, kinds)?)
-                        }
-                        _ => None,
-                    });
-                }
-                let zone = session.zone();
-                let store = session.store_transaction()?;
-                let isolation = store.isolation();
-                let work = |transaction: &mut Transaction<'_>| {
-                    self.write(transaction, &snapshot, &chosen, &values, &zone)
+                let work = Work {
+                    merge: self,
+                    plain: rows::plain_batches(&batches)?,
+                    chosen: &chosen,
+                    snapshot,
+                    zone: session.zone(),
                 };
-                match store.run(work)? {
-                    true => {}
-                    false if isolation == Isolation::ReadCommitted => continue,
-                    false => return Err(StoreTransaction::changed_meanwhile()),
+                if rows::run_parts(session, &work).await?.is_none() {
+                    continue;
                 }
             }
             return Ok(Changed {
@@ -406,8 +398,9 @@ impl Merge {
     fn chosen(&self, batches: &[RecordBatch]) -> Result<Chosen, Refusal> {
         let mut chosen = Chosen {
             changed: Vec::new(),
-            new: Vec::new(),
+            order: Vec::new(),
         };
+        let mut new = Vec::new();
         let mut seen = HashSet::new();
         for (at, batch) in batches.iter().enumerate() {
             let wrong = |_| Refusal::new(code::INTERNAL_ERROR, "the number of a clause has another type");
@@ -432,7 +425,7 @@ impl Merge {
                     row,
                 };
                 match rid {
-                    None => chosen.new.push((found, clause)),
+                    None => new.push((found, clause)),
                     Some(rid) if seen.insert(rid) => chosen.changed.push((found, clause)),
                     Some(_) => {
                         let what = "MERGE command cannot affect row a second time";
@@ -443,75 +436,90 @@ impl Merge {
             }
         }
         chosen.changed.sort_unstable();
+        let is_deleted = |(_, clause): &(FoundRow, usize)| matches!(self.clauses[*clause], Action::Delete);
+        let (deleted, updated): (Vec<_>, Vec<_>) = chosen.changed.iter().copied().partition(is_deleted);
+        chosen.order = [deleted, updated, new].concat();
         Ok(chosen)
     }
+}
 
-    /// Locks and writes the rows. False: others have changed one of them.
-    fn write(
-        &self,
-        transaction: &mut Transaction<'_>,
-        snapshot: &Snapshot,
-        chosen: &Chosen,
-        values: &[Option<Values<'_>>],
-        zone: &Zone,
-    ) -> Result<bool, StoreFailure> {
-        let info = self.target.info.as_ref();
-        let rids = chosen.changed.iter().map(|(found, _)| found.rid);
-        if !rows::lock_all(transaction, snapshot, &info.table, rids, Lock::Exclusive)? {
-            return Ok(false);
-        }
-        let deferred = rows::defer(transaction)?;
-        for (found, clause) in &chosen.changed {
-            if matches!(self.clauses[*clause], Action::Delete) {
-                transaction.delete(&info.table, found.rid)?;
-            }
-        }
-        for part in chosen.changed.chunks(TOGETHER) {
-            let mut new: Vec<(Rid, RowBuf)> = Vec::new();
-            let mut written = Vec::new();
-            for (found, clause) in part {
-                if let (Action::Update(assigned, _), Some(values)) =
-                    (&self.clauses[*clause], &values[*clause])
-                {
-                    let mut row = current(transaction, info, found.rid)?;
-                    fill(info, assigned, values, *found, zone, &mut row)?;
-                    new.push((found.rid, row));
-                    written.push(assigned);
-                }
-            }
-            self.check(&new, zone)?;
-            for ((rid, row), assigned) in new.iter().zip(written) {
-                write_assigned(transaction, info, *rid, assigned, row, (true, *zone))?;
-            }
-        }
-        for part in chosen.new.chunks(TOGETHER) {
-            let mut new: Vec<(Rid, RowBuf)> = Vec::new();
-            for (found, clause) in part {
-                if let (Action::Insert(assigned, _), Some(values)) =
-                    (&self.clauses[*clause], &values[*clause])
-                {
-                    let mut row = info.table.new_row();
-                    fill(info, assigned, values, *found, zone, &mut row)?;
-                    new.push((found.rid, row));
-                }
-            }
-            self.check(&new, zone)?;
-            for (_, row) in &new {
-                let inserted = transaction.insert(&info.table, row);
-                inserted.map_err(|error| told(info, Some(row.row()), *zone, error))?;
-            }
-        }
-        rows::check_deferred(transaction, deferred)?;
-        Ok(true)
+/// A run of the statement.
+struct Work<'a> {
+    merge: &'a Merge,
+    plain: Vec<Vec<ArrayRef>>,
+    chosen: &'a Chosen,
+    snapshot: Arc<Snapshot>,
+    zone: Zone,
+}
+
+impl Parts for Work<'_> {
+    fn count(&self) -> usize {
+        self.chosen.order.len()
     }
 
-    fn check(&self, new: &[(Rid, RowBuf)], zone: &Zone) -> Result<(), StoreFailure> {
-        if self.checks.is_empty() || new.is_empty() {
-            return Ok(());
+    fn lock(
+        &self,
+        transaction: &Transaction<'_>,
+        part: Range<usize>,
+    ) -> Result<Option<Option<RecordBatch>>, StoreFailure> {
+        let changed = &self.chosen.changed;
+        let part = part.start.min(changed.len())..part.end.min(changed.len());
+        let rids = changed[part].iter().map(|(found, _)| found.rid);
+        let table = &self.merge.target.info.table;
+        let is_newest = rows::lock_all(transaction, &self.snapshot, table, rids, Lock::Exclusive)?;
+        Ok(is_newest.then_some(None))
+    }
+
+    fn write(
+        &self,
+        transaction: &Transaction<'_>,
+        part: Range<usize>,
+    ) -> Result<Option<RecordBatch>, StoreFailure> {
+        let info = self.merge.target.info.as_ref();
+        let mut values: Vec<Option<Values<'_>>> = Vec::new();
+        for clause in &self.merge.clauses {
+            values.push(match clause {
+                Action::Update(_, kinds) | Action::Insert(_, kinds) => Some(Values::new(&self.plain, kinds)?),
+                _ => None,
+            });
         }
-        let info = self.target.info.as_ref();
-        let batch = rows::batch_of_new(info, new.iter().map(|(rid, row)| (*rid, row)))?;
-        Ok(self.checks.check(info, &batch, zone)?)
+        // Rows that change or are new, and what is assigned.
+        let mut new: Vec<(Rid, RowBuf)> = Vec::new();
+        let mut written: Vec<(bool, &[Assigned])> = Vec::new();
+        for (found, clause) in &self.chosen.order[part] {
+            let (is_new, assigned) = match &self.merge.clauses[*clause] {
+                Action::Nothing => continue,
+                Action::Delete => {
+                    transaction.delete(&info.table, found.rid)?;
+                    continue;
+                }
+                Action::Update(assigned, _) => (false, assigned),
+                Action::Insert(assigned, _) => (true, assigned),
+            };
+            let Some(values) = &values[*clause] else {
+                continue;
+            };
+            let mut row = match is_new {
+                true => info.table.new_row(),
+                false => current(transaction, info, found.rid)?,
+            };
+            fill(info, assigned, values, *found, &self.zone, &mut row)?;
+            new.push((found.rid, row));
+            written.push((is_new, assigned));
+        }
+        if !new.is_empty() && !self.merge.checks.is_empty() {
+            let batch = rows::batch_of_new(info, new.iter().map(|(rid, row)| (*rid, row)))?;
+            self.merge.checks.check(info, &batch, &self.zone)?;
+        }
+        for ((rid, row), (is_new, assigned)) in new.iter().zip(written) {
+            if is_new {
+                let inserted = transaction.insert(&info.table, row);
+                inserted.map_err(|error| told(info, Some(row.row()), self.zone, error))?;
+            } else {
+                write_assigned(transaction, info, *rid, assigned, row, (true, self.zone))?;
+            }
+        }
+        Ok(None)
     }
 }
 

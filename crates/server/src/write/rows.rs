@@ -2,7 +2,10 @@
 
 use super::TableInfo;
 use super::types::declared_batch;
-use crate::session::{StoreFailure, Zone, cells_as, plain_columns, refusal_of_datafusion};
+use crate::session::{
+    ClientSession, Isolation, StoreFailure, StoreTransaction, Zone, cells_as, plain_columns,
+    refusal_of_datafusion,
+};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, new_null_array};
 use arrow::compute::interleave;
 use arrow::datatypes::UInt32Type;
@@ -11,6 +14,7 @@ use corun_store::{Lock, Rid, RowBuf, RowRef, Snapshot, Table, Transaction};
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::{Format, Kind, Value};
 use std::collections::HashSet;
+use std::ops::Range;
 
 /// Rows that are made, checked and written together: their memory is bounded, and the cost of a batch is spread.
 pub(super) const TOGETHER: usize = 4096;
@@ -142,6 +146,80 @@ pub(super) fn lock_all(
         }
     }
     Ok(true)
+}
+
+/// What a statement does to the rows that it has found, part by part: others run between the parts, and a cancel ends it there.
+pub(super) trait Parts: Sync {
+    /// How many rows there are.
+    fn count(&self) -> usize;
+
+    /// Locks rows; `None`: others have changed one of them. What it returns stands in the result before what others return.
+    fn lock(
+        &self,
+        transaction: &Transaction<'_>,
+        part: Range<usize>,
+    ) -> Result<Option<Option<RecordBatch>>, StoreFailure>;
+
+    /// Writes rows that are locked.
+    fn write(
+        &self,
+        transaction: &Transaction<'_>,
+        part: Range<usize>,
+    ) -> Result<Option<RecordBatch>, StoreFailure>;
+}
+
+/// Locks all rows, then writes them. `None`: others have changed one of them since the snapshot, and the statement has to run again.
+///
+/// # Errors
+/// What speaks against a row; rows that others have changed, where the transaction's level does not let it look again.
+pub(super) async fn run_parts(
+    session: &mut ClientSession,
+    work: &impl Parts,
+) -> Result<Option<Vec<RecordBatch>>, Refusal> {
+    let count = work.count();
+    let store = session.store_transaction()?;
+    let done = match count <= TOGETHER {
+        true => store.run(|transaction| {
+            let Some(first) = work.lock(transaction, 0..count)? else {
+                return Ok(None);
+            };
+            let deferred = defer(transaction)?;
+            let second = work.write(transaction, 0..count)?;
+            check_deferred(transaction, deferred)?;
+            Ok(Some(first.into_iter().chain(second).collect()))
+        })?,
+        false => in_parts(store, work).await?,
+    };
+    match done {
+        None if store.isolation() != Isolation::ReadCommitted => Err(StoreTransaction::changed_meanwhile()),
+        done => Ok(done),
+    }
+}
+
+async fn in_parts(
+    store: &mut StoreTransaction,
+    work: &impl Parts,
+) -> Result<Option<Vec<RecordBatch>>, Refusal> {
+    let count = work.count();
+    let parts = || {
+        let begins = (0..count).step_by(TOGETHER);
+        begins.map(|begin| begin..count.min(begin + TOGETHER))
+    };
+    let mut returned = Vec::new();
+    for part in parts() {
+        match store.run(|transaction| work.lock(transaction, part.clone()))? {
+            Some(rows) => returned.extend(rows),
+            None => return Ok(None),
+        }
+        tokio::task::yield_now().await;
+    }
+    let deferred = store.run(|transaction| defer(transaction))?;
+    for part in parts() {
+        returned.extend(store.run(|transaction| work.write(transaction, part.clone()))?);
+        tokio::task::yield_now().await;
+    }
+    store.run(|transaction| check_deferred(transaction, deferred))?;
+    Ok(Some(returned))
 }
 
 /// What a SELECT has given, value by value.

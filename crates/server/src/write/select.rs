@@ -19,8 +19,8 @@ use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, CastKind, DataType as SqlType, Expr, FunctionArg, FunctionArgExpr,
     FunctionArguments, GroupByExpr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
-    SelectItem, SetExpr, Spanned, Statement, TableAlias, TableFactor, TableWithJoins, Value, VisitMut,
-    VisitorMut, With,
+    SelectItem, SetExpr, Spanned, Statement, TableAlias, TableFactor, TableWithJoins, Value, Visit, VisitMut,
+    Visitor, VisitorMut, With,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -487,6 +487,11 @@ fn row(of: &Expr, columns: usize) -> Option<Vec<Expr>> {
                 {
                     return None;
                 }
+                // Beside an aggregate, what is none says nothing of how many rows there are.
+                let aggregates: Vec<bool> = select.projection.iter().map(has_aggregate).collect();
+                if !aggregates[at] && aggregates.contains(&true) {
+                    return Some(Expr::Subquery(Box::new(column_of(query.as_ref().clone(), at))));
+                }
                 select.projection = vec![select.projection.swap_remove(at)];
                 Some(Expr::Subquery(query))
             };
@@ -494,6 +499,67 @@ fn row(of: &Expr, columns: usize) -> Option<Vec<Expr>> {
         }
         _ => None,
     }
+}
+
+/// Whether an item calls an aggregate function.
+fn has_aggregate(item: &SelectItem) -> bool {
+    const AGGREGATES: &[&str] = &[
+        "count",
+        "sum",
+        "avg",
+        "min",
+        "max",
+        "array_agg",
+        "string_agg",
+        "bool_and",
+        "bool_or",
+        "every",
+        "stddev",
+        "variance",
+    ];
+    struct Calls(bool);
+    impl Visitor for Calls {
+        type Break = ();
+        fn pre_visit_expr(&mut self, of: &Expr) -> ControlFlow<()> {
+            if let Expr::Function(function) = of
+                && let Some(name) = function.name.0.last().and_then(ObjectNamePart::as_ident)
+                && function.over.is_none()
+            {
+                self.0 |= AGGREGATES.contains(&folded(name).as_str());
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut calls = Calls(false);
+    _ = item.visit(&mut calls);
+    calls.0
+}
+
+/// One column of a query.
+fn column_of(mut inner: Query, at: usize) -> Query {
+    if let SetExpr::Select(select) = inner.body.as_mut() {
+        let items = std::mem::take(&mut select.projection);
+        for item in items {
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+                push(&mut select.projection, expr);
+            }
+        }
+    }
+    let from = TableFactor::Derived {
+        lateral: false,
+        subquery: Box::new(inner),
+        alias: Some(TableAlias {
+            explicit: true,
+            name: Ident::with_quote('"', "\u{1}row"),
+            columns: Vec::new(),
+            at: None,
+        }),
+        sample: None,
+    };
+    let column = Expr::Identifier(Ident::with_quote('"', format!("\u{1}{at}")));
+    let mut items = Vec::new();
+    push(&mut items, column);
+    query(None, select(items, vec![alone(from)], None))
 }
 
 /// The type that parameters for a column of this type are cast to; `None`: values come as texts.

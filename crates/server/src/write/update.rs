@@ -4,18 +4,20 @@ use super::checks::Checks;
 use super::conflict::told;
 use super::insert::null_refused;
 use super::returning::Returning;
-use super::rows::{self, FoundRow, RUNS_MAX, TOGETHER, Values};
+use super::rows::{self, FoundRow, Parts, RUNS_MAX, Values};
 use super::select::{Assigned, Source, Target, alone, push, statement};
 use super::{Change, Changed, ColumnDefault, PreparedChange, TableInfo, assign};
-use crate::session::{ClientSession, Isolation, StoreFailure, StoreTransaction, Zone};
+use crate::session::{ClientSession, StoreFailure, StoreTransaction, Zone};
 use crate::users::WriteRight;
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use corun_store::{Lock, Rid, RowBuf, Snapshot, Transaction};
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::{Kind, Type};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{self, SelectItem, TableWithJoins, UpdateTableFromKind, With};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// A statement that is ready to run.
 #[derive(Debug)]
@@ -179,91 +181,100 @@ impl Update {
         for _ in 0..RUNS_MAX {
             let (batches, snapshot) = session.read_all(self.plan.clone(), parameters).await?;
             let found = rows::once(rows::numbers(&batches, 0)?);
-            let zone = session.zone();
-            let (rows, returned) = match found.is_empty() {
-                true => (0, Vec::new()),
-                false => {
-                    let plain = rows::plain_batches(&batches)?;
-                    let values = Values::new(&plain, &self.kinds)?;
-                    let read = Read {
-                        batches: &batches,
-                        found: &found,
-                        values,
-                        zone,
-                    };
-                    let store = session.store_transaction()?;
-                    let isolation = store.isolation();
-                    let written =
-                        store.run(|transaction| self.write(transaction, &snapshot, &read, parameters))?;
-                    match written {
-                        Some(returned) => (found.len() as u64, returned),
-                        None if isolation == Isolation::ReadCommitted => continue,
-                        None => return Err(StoreTransaction::changed_meanwhile()),
-                    }
+            let mut returned = Vec::new();
+            if !found.is_empty() {
+                let work = Work {
+                    update: self,
+                    plain: rows::plain_batches(&batches)?,
+                    batches: &batches,
+                    found: &found,
+                    snapshot,
+                    parameters,
+                    zone: session.zone(),
+                };
+                match rows::run_parts(session, &work).await? {
+                    Some(rows) => returned = rows,
+                    None => continue,
                 }
-            };
+            }
             return Ok(Changed {
                 verb: "UPDATE",
-                rows,
+                rows: found.len() as u64,
                 returned: self.returning.as_ref().map(|_| returned),
             });
         }
         Err(StoreTransaction::changed_meanwhile())
     }
-
-    /// Locks and writes the rows; `None`: others have changed one of them.
-    fn write(
-        &self,
-        transaction: &mut Transaction<'_>,
-        snapshot: &Snapshot,
-        read: &Read<'_>,
-        parameters: &[ScalarValue],
-    ) -> Result<Option<Vec<RecordBatch>>, StoreFailure> {
-        let info = self.target.info.as_ref();
-        let rids = read.found.iter().map(|found| found.rid);
-        if !rows::lock_all(transaction, snapshot, &info.table, rids, Lock::Exclusive)? {
-            return Ok(None);
-        }
-        let whole = !self.checks.is_empty() || self.returning.is_some();
-        let mut returned = Vec::new();
-        let deferred = rows::defer(transaction)?;
-        for found in read.found.chunks(TOGETHER) {
-            let mut new: Vec<(Rid, RowBuf)> = Vec::with_capacity(found.len());
-            for &found in found {
-                let mut row = match whole {
-                    true => current(transaction, info, found.rid)?,
-                    false => info.table.new_row(),
-                };
-                let values = &read.values;
-                let null = assign_all(info, &self.assigned, values, found, &read.zone, &mut row)?;
-                if null.is_some() {
-                    row = current(transaction, info, found.rid)?;
-                    fill(info, &self.assigned, values, found, &read.zone, &mut row)?;
-                }
-                new.push((found.rid, row));
-            }
-            if whole {
-                let batch = rows::batch_of_new(info, new.iter().map(|(rid, row)| (*rid, row)))?;
-                self.checks.check(info, &batch, &read.zone)?;
-                if let Some(returning) = &self.returning {
-                    returned.push(returning.rows(batch, read.batches, found, parameters)?);
-                }
-            }
-            for (rid, new) in &new {
-                write_assigned(transaction, info, *rid, &self.assigned, new, (whole, read.zone))?;
-            }
-        }
-        rows::check_deferred(transaction, deferred)?;
-        Ok(Some(returned))
-    }
 }
 
-/// What the SELECT of a statement has given.
-struct Read<'a> {
+/// A run of the statement.
+struct Work<'a> {
+    update: &'a Update,
     batches: &'a [RecordBatch],
+    plain: Vec<Vec<ArrayRef>>,
     found: &'a [FoundRow],
-    values: Values<'a>,
+    snapshot: Arc<Snapshot>,
+    parameters: &'a [ScalarValue],
     zone: Zone,
+}
+
+impl Parts for Work<'_> {
+    fn count(&self) -> usize {
+        self.found.len()
+    }
+
+    fn lock(
+        &self,
+        transaction: &Transaction<'_>,
+        part: Range<usize>,
+    ) -> Result<Option<Option<RecordBatch>>, StoreFailure> {
+        let table = &self.update.target.info.table;
+        let rids = self.found[part].iter().map(|found| found.rid);
+        let is_newest = rows::lock_all(transaction, &self.snapshot, table, rids, Lock::Exclusive)?;
+        Ok(is_newest.then_some(None))
+    }
+
+    fn write(
+        &self,
+        transaction: &Transaction<'_>,
+        part: Range<usize>,
+    ) -> Result<Option<RecordBatch>, StoreFailure> {
+        let Update {
+            target,
+            assigned,
+            checks,
+            returning,
+            ..
+        } = self.update;
+        let info = target.info.as_ref();
+        let found = &self.found[part];
+        let values = Values::new(&self.plain, &self.update.kinds)?;
+        let whole = !checks.is_empty() || returning.is_some();
+        let mut new: Vec<(Rid, RowBuf)> = Vec::with_capacity(found.len());
+        for &found in found {
+            let mut row = match whole {
+                true => current(transaction, info, found.rid)?,
+                false => info.table.new_row(),
+            };
+            if assign_all(info, assigned, &values, found, &self.zone, &mut row)?.is_some() {
+                row = current(transaction, info, found.rid)?;
+                fill(info, assigned, &values, found, &self.zone, &mut row)?;
+            }
+            new.push((found.rid, row));
+        }
+        let mut returned = None;
+        if whole {
+            let batch = rows::batch_of_new(info, new.iter().map(|(rid, row)| (*rid, row)))?;
+            checks.check(info, &batch, &self.zone)?;
+            if let Some(returning) = returning {
+                returned = Some(returning.rows(batch, self.batches, found, self.parameters)?);
+            }
+        }
+        for (rid, new) in &new {
+            write_assigned(transaction, info, *rid, assigned, new, (whole, self.zone))?;
+        }
+        Ok(returned)
+    }
 }
 
 /// A copy of a row as it is now; it is locked.
