@@ -10,7 +10,7 @@
 
 use crate::write::{TableInfo, describe};
 use corun_datafusion::store::Moments;
-use corun_store::{PUBLIC, Snapshot, Store, StoreError, Table};
+use corun_store::{PUBLIC, Sequence, Snapshot, Store, StoreError, Table};
 use corun_wire::error::Refusal;
 use datafusion::error::DataFusionError;
 use parking_lot::Mutex;
@@ -50,6 +50,7 @@ struct Seen {
 struct OwnDefinitions {
     tables: BTreeMap<(String, String), Table>,
     schemas: Vec<String>,
+    sequences: Vec<Sequence>,
     infos: HashMap<(String, String), Arc<TableInfo>>,
 }
 
@@ -72,11 +73,12 @@ impl StoreView {
     }
 
     /// The session's transaction has defined something: these are the tables and schemas that it sees.
-    pub(crate) fn set_own(&self, tables: Vec<Table>, schemas: Vec<String>) {
+    pub(crate) fn set_own(&self, tables: Vec<Table>, schemas: Vec<String>, sequences: Vec<Sequence>) {
         let named = |table: Table| ((table.schema().to_owned(), table.name().to_owned()), table);
         self.seen.lock().own = Some(OwnDefinitions {
             tables: tables.into_iter().map(named).collect(),
             schemas,
+            sequences,
             infos: HashMap::new(),
         });
     }
@@ -139,6 +141,46 @@ impl StoreView {
         }
     }
 
+    /// All sequences.
+    pub(crate) fn sequences(&self) -> Vec<Sequence> {
+        match &self.seen.lock().own {
+            Some(own) => own.sequences.clone(),
+            None => self.store.sequences(),
+        }
+    }
+
+    /// A sequence; `None`: there is none.
+    ///
+    /// # Errors
+    /// A store that is closed.
+    pub(crate) fn sequence(&self, schema: &str, name: &str) -> Result<Option<Sequence>, StoreError> {
+        if let Some(own) = &self.seen.lock().own {
+            let mut sequences = own.sequences.iter();
+            let found = sequences.find(|of| of.name() == name && of.definition().schema == schema);
+            return Ok(found.cloned());
+        }
+        match self.store.sequence_in(schema, name) {
+            Ok(sequence) => Ok(Some(sequence)),
+            Err(StoreError::NoSequence { .. } | StoreError::NoSchema { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What the session's transaction sees, if it has defined something; else what is committed.
+    ///
+    /// # Errors
+    /// Too many snapshots.
+    pub(crate) fn newest(&self) -> Result<Arc<Snapshot>, StoreError> {
+        let own = {
+            let seen = self.seen.lock();
+            seen.own.as_ref().and(seen.moment.clone())
+        };
+        match own {
+            Some(moment) => Ok(moment),
+            None => self.store.snapshot().map(Arc::new),
+        }
+    }
+
     /// A table with what PostgreSQL's clients know of its columns.
     ///
     /// # Errors
@@ -176,10 +218,7 @@ impl StoreView {
                 own.infos.insert(key, Arc::clone(&info));
             }
         } else {
-            self.cache
-                .known
-                .lock()
-                .insert(key, (version, Arc::clone(&info)));
+            self.cache.known.lock().insert(key, (version, Arc::clone(&info)));
         }
         Ok(Some(info))
     }

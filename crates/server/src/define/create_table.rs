@@ -5,7 +5,7 @@ use super::constraints::{self, Resolved, Target, Wanted, WantedKind};
 use super::error::{self, DUPLICATE_TABLE};
 use super::expression::{check_check, check_default};
 use super::seen::{At, Seen};
-use super::sequence::{self, Plan};
+use super::sequence::Plan;
 use super::step::{Step, apply, note};
 use crate::session::{ClientSession, StoreFailure, cells_as, columns_of, names};
 use crate::write::{Column, ColumnDefault, Declared, Property, assign, kept_as};
@@ -227,9 +227,9 @@ impl Made {
         for default in &self.defaults {
             check_default(session, default).await?;
         }
-        sequence::create(session, &self.sequences, true)?;
         let checks = self.definition.checks.clone();
-        let mut steps = vec![Step::CreateTable(Box::new(self.definition))];
+        let mut steps: Vec<Step> = self.sequences.into_iter().map(Step::CreateSequence).collect();
+        steps.push(Step::CreateTable(Box::new(self.definition)));
         steps.extend(self.notes);
         apply(session, &steps)?;
         if !checks.is_empty() {

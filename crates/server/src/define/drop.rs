@@ -8,7 +8,6 @@ use super::step::{Step, apply};
 use crate::catalog::folded;
 use crate::session::{ClientSession, names};
 use crate::users::WriteRight;
-use crate::write::sequences::Numbers;
 use crate::write::{Property, TableInfo};
 use corun_wire::error::{Refusal, code};
 use datafusion::sql::sqlparser::ast::{
@@ -72,16 +71,16 @@ fn tell(session: &mut ClientSession, told: Vec<String>) {
     }
 }
 
-/// Steps that drop tables, and the sequences that go with them.
-fn drop_all(seen: &Seen, tables: &[&TableInfo]) -> (Referring, Vec<At>) {
+/// Drops tables with the sequences that they own.
+fn drop_all(seen: &Seen, tables: &[&TableInfo]) -> Referring {
     let mut found = referring(seen, tables);
-    let mut sequences = Vec::new();
     for table in tables {
         found.steps.push(Step::DropTable(at_of(table)));
         found.steps.push(Step::ForgetTable(at_of(table)));
-        sequences.extend(sequence::owned_by(table, None));
+        let owned = sequence::owned_by(seen, table, None);
+        found.steps.extend(owned.into_iter().map(Step::DropSequence));
     }
-    (found, sequences)
+    found
 }
 
 /// Runs `DROP TABLE` of several.
@@ -118,7 +117,7 @@ pub(super) fn tables(
     for table in &tables {
         super::check_may_define(session, table)?;
     }
-    let (found, sequences) = drop_all(&seen, &tables);
+    let found = drop_all(&seen, &tables);
     if !found.needs.is_empty() && !cascade {
         let what = match tables.as_slice() {
             [table] => format!("table {}", table.name),
@@ -128,7 +127,6 @@ pub(super) fn tables(
     }
     apply(session, &found.steps)?;
     tell(session, found.told);
-    sequence::drop_at_commit(session, sequences)?;
     Ok("DROP TABLE")
 }
 
@@ -186,21 +184,14 @@ pub(super) fn truncate(session: &mut ClientSession, of: &Truncate) -> Result<&'s
     }
     steps.extend(tables.iter().map(|table| Step::Truncate(at_of(table))));
     steps.extend(again);
-    apply(session, &steps)?;
     if of.identity == Some(TruncateIdentityOption::Restart) {
-        let transaction = session.store_transaction()?;
-        for at in tables.iter().flat_map(|table| sequence::owned_by(table, None)) {
-            transaction.on_commit(Box::new(move |store| {
-                let restarted = Numbers::find(store, &at.0, &at.1).and_then(|numbers| {
-                    let start = numbers.sequence.definition().start;
-                    super::blocking(|| numbers.sequence.set(start, false))
-                });
-                if let Err(error) = restarted {
-                    tracing::error!("sequence {} goes on: {error}", super::seen::quoted_at(&at));
-                }
-            }));
+        for table in &tables {
+            for at in sequence::owned_by(&seen, table, None) {
+                steps.push(sequence::restarted(session, &at)?);
+            }
         }
     }
+    apply(session, &steps)?;
     Ok("TRUNCATE TABLE")
 }
 
@@ -276,10 +267,10 @@ fn schema(session: &mut ClientSession, seen: &Seen, name: &str, cascade: bool) -
     for table in &tables {
         super::check_may_define(session, table)?;
     }
-    let (mut found, _) = drop_all(seen, &tables);
+    let mut found = drop_all(seen, &tables);
     let of_tables: Vec<At> = tables
         .iter()
-        .flat_map(|of| sequence::owned_by(of, None))
+        .flat_map(|of| sequence::owned_by(seen, of, None))
         .collect();
     let mut needs: Vec<String> = tables
         .iter()
@@ -307,11 +298,10 @@ fn schema(session: &mut ClientSession, seen: &Seen, name: &str, cascade: bool) -
         return Err(error::unsupported("dropping the schema public")
             .hint("Drop the tables that are in it; the schema is always there."));
     }
+    let of_nobody = sequences.into_iter().filter(|at| !of_tables.contains(at));
+    found.steps.extend(of_nobody.cloned().map(Step::DropSequence));
+    found.steps.push(Step::DropSchema(name.to_owned()));
     apply(session, &found.steps)?;
-    // The store asks for an empty schema, and its sequences know no transactions: they come back if this one is rolled back.
-    let gone: Vec<At> = sequences.into_iter().cloned().collect();
-    sequence::drop_at_once(session, &gone)?;
-    apply(session, &[Step::DropSchema(name.to_owned())])?;
     tell(session, told);
     Ok(())
 }

@@ -4,7 +4,7 @@
 use super::error;
 use crate::session::{ClientSession, StoreFailure};
 use crate::write::{DICTIONARY_SCHEMA, Dictionary, Entry, TableInfo, described};
-use corun_store::{ForeignKeyDef, IndexDef, Store, Transaction};
+use corun_store::{ForeignKeyDef, IndexDef, Transaction};
 use corun_wire::error::Refusal;
 use std::collections::HashMap;
 
@@ -44,11 +44,10 @@ impl Seen {
     pub(super) fn of(session: &mut ClientSession) -> Result<Seen, Refusal> {
         let path = session.search_path();
         let transaction = session.store_transaction()?;
-        let store = transaction.store().clone();
-        transaction.run(|transaction| Seen::read(transaction, &store, &path))
+        transaction.run(|transaction| Seen::read(transaction, &path))
     }
 
-    fn read(transaction: &Transaction<'_>, store: &Store, path: &[String]) -> Result<Seen, StoreFailure> {
+    fn read(transaction: &Transaction<'_>, path: &[String]) -> Result<Seen, StoreFailure> {
         let entries = match Dictionary::of(transaction)? {
             Some(dictionary) => dictionary.entries(transaction)?,
             None => Vec::new(),
@@ -62,7 +61,7 @@ impl Seen {
             let at = (table.schema().to_owned(), table.name().to_owned());
             described(&table, of_tables.remove(&at).unwrap_or_default())
         });
-        let sequences = store.sequences().into_iter().map(|sequence| {
+        let sequences = transaction.sequences().into_iter().map(|sequence| {
             let definition = sequence.definition();
             (definition.schema.clone(), definition.name.clone())
         });

@@ -1,21 +1,18 @@
 //! `CREATE SEQUENCE`, `ALTER SEQUENCE`, and the sequences of `serial` and identity columns.
 //!
-//! ```text
-//!   CREATE  the store has it at once, for all  ─► rolled back: it is dropped again
-//!   DROP    when the transaction commits
-//!   ALTER   the store has it at once; what RESTART and setval do no transaction takes back
-//! ```
+//! All of it is part of the client's transaction, `RESTART` too: another sequence takes the place of the one that is altered. Numbers are not:
+//! see [`crate::write::sequences`].
 //!
-//! A sequence that a column owns goes with its column. What it is not: `nextval` and the like ([`crate::write::sequences`]).
+//! A sequence that a column owns goes with its column. What it is not: `nextval` and the like.
 
 use super::error;
+use super::seen;
 use super::seen::{At, Relation, Seen, quoted_at};
 use super::step::{Step, apply, note};
-use super::{blocking, seen};
-use crate::session::{ClientSession, names, refusal_of};
+use crate::session::{ClientSession, names};
 use crate::write::sequences::{Limits, Numbers, TYPES, name_parts};
-use crate::write::{DICTIONARY_SCHEMA, Declared, Property, store_type};
-use corun_store::{SequenceDef, Store, StoreError};
+use crate::write::{Declared, Property, TableInfo, store_type};
+use corun_store::{Sequence, SequenceDef, StoreError, Transaction};
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::Kind;
 use datafusion::sql::sqlparser::ast::{
@@ -36,6 +33,15 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn at(&self) -> At {
         (self.definition.schema.clone(), self.definition.name.clone())
+    }
+
+    /// Whether the store alone knows it.
+    pub(super) fn is_plain(&self) -> bool {
+        Numbers::is_plain(&self.definition, self.limits, self.of)
+    }
+
+    pub(super) fn make(&self, transaction: &Transaction<'_>) -> Result<Sequence, StoreError> {
+        Numbers::create(transaction, self.definition.clone(), self.limits, self.of)
     }
 }
 
@@ -167,93 +173,6 @@ fn planned(at: &At, of: &'static str, said: &Said) -> Result<Plan, Refusal> {
     })
 }
 
-/// Makes sequences; they go again if the transaction is rolled back, and, where a column is to own them, if none does when it commits.
-///
-/// # Errors
-/// 42P07; those of the log.
-pub(super) fn create(session: &mut ClientSession, plans: &[Plan], owned: bool) -> Result<(), Refusal> {
-    for plan in plans {
-        let transaction = session.store_transaction()?;
-        let store = transaction.store().clone();
-        let (definition, limits, of) = (plan.definition.clone(), plan.limits, plan.of);
-        let made = blocking(|| Numbers::create(&store, definition, limits, of));
-        made.map_err(|error| match error {
-            StoreError::Exists { .. } => error::exists(&plan.definition.name),
-            error => refusal_of(&error),
-        })?;
-        let at = plan.at();
-        transaction.on_rollback(Box::new(move |store| drop_now(store, &at)));
-        if owned {
-            let at = plan.at();
-            transaction.on_commit(Box::new(move |store| drop_unowned(store, &at)));
-        }
-    }
-    Ok(())
-}
-
-fn drop_now(store: &Store, at: &At) {
-    if let Err(error) = blocking(|| Numbers::drop_it(store, &at.0, &at.1)) {
-        tracing::error!("sequence {} stays although it was to go: {error}", quoted_at(at));
-    }
-}
-
-/// Drops a sequence if no column owns it: a savepoint may have brought its column back, or taken it.
-fn drop_unowned(store: &Store, at: &At) {
-    match is_owned(store, at) {
-        Ok(true) => {}
-        Ok(false) => drop_now(store, at),
-        Err(error) => tracing::error!("sequence {} stays: {error}", quoted_at(at)),
-    }
-}
-
-fn is_owned(store: &Store, at: &At) -> Result<bool, StoreError> {
-    let text = quoted_at(at);
-    let Ok(dictionary) = store.table_in(DICTIONARY_SCHEMA, "columns") else {
-        return Ok(false);
-    };
-    let snapshot = store.snapshot()?;
-    let mut rows = snapshot.rows(&dictionary, 0..dictionary.rid_end())?;
-    Ok(rows.any(|found| {
-        let is = |column: &str, text: &str| found.row.get::<&str>(column).is_ok_and(|found| found == text);
-        is("property", "sequence") && is("value", &text)
-    }))
-}
-
-/// The sequences of these names go when the transaction commits, where no column owns them then.
-pub(super) fn drop_at_commit(session: &mut ClientSession, sequences: Vec<At>) -> Result<(), Refusal> {
-    let transaction = session.store_transaction()?;
-    for at in sequences {
-        transaction.on_commit(Box::new(move |store| drop_unowned(store, &at)));
-    }
-    Ok(())
-}
-
-/// Drops sequences at once; they come back, with the numbers that they had come to, if the transaction is rolled back.
-///
-/// # Errors
-/// Those of the log.
-pub(super) fn drop_at_once(session: &mut ClientSession, sequences: &[At]) -> Result<(), Refusal> {
-    let transaction = session.store_transaction()?;
-    let store = transaction.store().clone();
-    for at in sequences {
-        let old = numbers(&store, at)?;
-        let last = old.sequence.last();
-        let plan = Plan {
-            definition: old.sequence.definition().clone(),
-            limits: old.limits,
-            of: old.of,
-        };
-        blocking(|| Numbers::drop_it(&store, &at.0, &at.1)).map_err(|error| refusal_of(&error))?;
-        let at = at.clone();
-        transaction.on_rollback(Box::new(move |store| {
-            if let Err(error) = replace(store, &at, &plan, last) {
-                tracing::error!("sequence {} is lost: {error}", quoted_at(&at));
-            }
-        }));
-    }
-    Ok(())
-}
-
 /// A name of the dictionary's, as schema and name.
 pub(super) fn at_of(text: &str) -> Option<At> {
     match name_parts(text).ok()?.as_slice() {
@@ -262,11 +181,12 @@ pub(super) fn at_of(text: &str) -> Option<At> {
     }
 }
 
-/// Sequences that a table's columns own.
-pub(super) fn owned_by(table: &crate::write::TableInfo, column: Option<&str>) -> Vec<At> {
+/// Sequences that a table's columns own, if they are there.
+pub(super) fn owned_by(seen: &Seen, table: &TableInfo, column: Option<&str>) -> Vec<At> {
     let owned = table.notes.sequences.iter();
     let owned = owned.filter(|(of, _)| column.is_none_or(|column| of == column));
-    owned.filter_map(|(_, sequence)| at_of(sequence)).collect()
+    let owned = owned.filter_map(|(_, sequence)| at_of(sequence));
+    owned.filter(|at| seen.sequences.contains(at)).collect()
 }
 
 /// `CREATE SEQUENCE`.
@@ -294,11 +214,10 @@ pub(super) fn run_create(
         return Ok(TAG);
     }
     let plan = plan(&at, type_named(of)?, options)?;
-    let steps = match owner {
-        Some(owner) => owned_steps(&seen, &at, owner)?,
-        None => Vec::new(),
-    };
-    create(session, &[plan], false)?;
+    let mut steps = vec![Step::CreateSequence(plan)];
+    if let Some(owner) = owner {
+        steps.extend(owned_steps(&seen, &at, owner)?);
+    }
     apply(session, &steps)?;
     Ok(TAG)
 }
@@ -408,8 +327,10 @@ pub(super) fn run_alter(
     Ok("ALTER SEQUENCE")
 }
 
-fn numbers(store: &Store, at: &At) -> Result<Numbers, Refusal> {
-    Numbers::find(store, &at.0, &at.1).map_err(|error| refusal_of(&error))
+fn numbers(session: &mut ClientSession, at: &At) -> Result<Numbers, Refusal> {
+    session
+        .store_transaction()?
+        .run(|transaction| Ok(Numbers::within(transaction, &at.0, &at.1)?))
 }
 
 fn alter(session: &mut ClientSession, at: &At, options: &[SqlOption]) -> Result<(), Refusal> {
@@ -419,9 +340,7 @@ fn alter(session: &mut ClientSession, at: &At, options: &[SqlOption]) -> Result<
         let steps = owned_steps(&seen, at, owner)?;
         apply(session, &steps)?;
     }
-    let transaction = session.store_transaction()?;
-    let store = transaction.store().clone();
-    let old = numbers(&store, at)?;
+    let old = numbers(session, at)?;
     let Said {
         increment,
         minimum,
@@ -436,79 +355,59 @@ fn alter(session: &mut ClientSession, at: &At, options: &[SqlOption]) -> Result<
         && start.is_none()
         && cache.is_none()
         && cycles.is_none()
-        && altered.of.is_none();
-    let failed = |error: StoreError| refusal_of(&error);
-    if !is_same {
-        let of = altered.of.unwrap_or(old.of);
-        let definition = old.sequence.definition().clone();
-        let (_, least, most) = TYPES
-            .into_iter()
-            .find(|(name, ..)| *name == old.of)
-            .unwrap_or(TYPES[2]);
-        let usual = Limits::of(definition.increment, least, most);
-        // Limits that are those of the old type, or of the old direction, are those of the new one.
-        let kept = |limit: i64, usual: i64| (limit != usual).then_some(limit);
-        let said = Said {
-            increment: Some(increment.unwrap_or(definition.increment)),
-            minimum: Some(minimum.unwrap_or(kept(old.limits.minimum, usual.minimum))),
-            maximum: Some(maximum.unwrap_or(kept(old.limits.maximum, usual.maximum))),
-            start: Some(start.unwrap_or(definition.start)),
-            cache: Some(cache.unwrap_or_else(|| i64::from(definition.cache))),
-            cycles: Some(cycles.unwrap_or(old.limits.cycles)),
-        };
-        let plan = planned(at, of, &said)?;
-        let last = old.sequence.last();
-        let (minimum, maximum) = (plan.limits.minimum, plan.limits.maximum);
-        if altered.restart.is_none() && last.1 && !(minimum..=maximum).contains(&last.0) {
-            let (value, side) = match last.0 < minimum {
-                true => (format!("less than MINVALUE ({minimum})"), last.0),
-                false => (format!("greater than MAXVALUE ({maximum})"), last.0),
-            };
-            let what = format!("RESTART value ({side}) cannot be {value}");
-            return Err(Refusal::new(code::INVALID_PARAMETER_VALUE, what));
-        }
-        replace(&store, at, &plan, last).map_err(failed)?;
-        let (at, old) = (at.clone(), old.clone());
-        let plan = Plan {
-            definition,
-            limits: old.limits,
-            of: old.of,
-        };
-        transaction.on_rollback(Box::new(move |store| {
-            let last = numbers(store, &at).map_or(last, |now| now.sequence.last());
-            if let Err(error) = replace(store, &at, &plan, last) {
-                tracing::error!("sequence {} stays as it was altered: {error}", quoted_at(&at));
-            }
-        }));
+        && altered.of.is_none()
+        && altered.restart.is_none();
+    if is_same {
+        return Ok(());
     }
-    if let Some(restart) = altered.restart {
-        let now = numbers(&store, at)?;
-        let value = restart.unwrap_or(now.sequence.definition().start);
-        let (minimum, maximum) = (now.limits.minimum, now.limits.maximum);
-        if value < minimum || value > maximum {
-            let (word, limit) = match value < minimum {
-                true => ("less than MINVALUE", minimum),
-                false => ("greater than MAXVALUE", maximum),
-            };
-            let what = format!("RESTART value ({value}) cannot be {word} ({limit})");
-            return Err(Refusal::new(code::INVALID_PARAMETER_VALUE, what));
-        }
-        blocking(|| now.sequence.set(value, false)).map_err(failed)?;
+    let of = altered.of.unwrap_or(old.of);
+    let definition = old.sequence.definition().clone();
+    let (_, least, most) = TYPES
+        .into_iter()
+        .find(|(name, ..)| *name == old.of)
+        .unwrap_or(TYPES[2]);
+    let usual = Limits::of(definition.increment, least, most);
+    // Limits that are those of the old type, or of the old direction, are those of the new one.
+    let kept = |limit: i64, usual: i64| (limit != usual).then_some(limit);
+    let said = Said {
+        increment: Some(increment.unwrap_or(definition.increment)),
+        minimum: Some(minimum.unwrap_or(kept(old.limits.minimum, usual.minimum))),
+        maximum: Some(maximum.unwrap_or(kept(old.limits.maximum, usual.maximum))),
+        start: Some(start.unwrap_or(definition.start)),
+        cache: Some(cache.unwrap_or_else(|| i64::from(definition.cache))),
+        cycles: Some(cycles.unwrap_or(old.limits.cycles)),
+    };
+    let plan = planned(at, of, &said)?;
+    let last = match altered.restart {
+        Some(value) => (value.unwrap_or(plan.definition.start), false),
+        None => old.sequence.last(),
+    };
+    let (minimum, maximum) = (plan.limits.minimum, plan.limits.maximum);
+    if !(minimum..=maximum).contains(&last.0) {
+        let (word, limit) = match last.0 < minimum {
+            true => ("less than MINVALUE", minimum),
+            false => ("greater than MAXVALUE", maximum),
+        };
+        let what = format!("RESTART value ({}) cannot be {word} ({limit})", last.0);
+        return Err(Refusal::new(code::INVALID_PARAMETER_VALUE, what));
     }
-    Ok(())
+    apply(session, &[Step::ReplaceSequence(plan, last)])
 }
 
-/// One of the same name takes a sequence's place, with the number that it has come to.
-fn replace(store: &Store, at: &At, plan: &Plan, last: (i64, bool)) -> Result<(), StoreError> {
-    blocking(|| {
-        Numbers::drop_it(store, &at.0, &at.1)?;
-        Numbers::create(store, plan.definition.clone(), plan.limits, plan.of)?;
-        match last.1 {
-            true => store.sequence_in(&at.0, &at.1)?.set(last.0, true),
-            // Nothing was given out: it begins where it is said to.
-            false => Ok(()),
-        }
-    })
+/// A sequence begins where it did at first.
+///
+/// # Errors
+/// One that is not there.
+pub(super) fn restarted(session: &mut ClientSession, at: &At) -> Result<Step, Refusal> {
+    let old = numbers(session, at)?;
+    let definition = old.sequence.definition().clone();
+    let start = definition.start;
+    let plan = Plan {
+        definition,
+        limits: old.limits,
+        of: old.of,
+    };
+    Ok(Step::ReplaceSequence(plan, (start, false)))
 }
 
 /// Gives a sequence another name, in the defaults that use it, too.
@@ -518,9 +417,7 @@ fn rename(session: &mut ClientSession, at: &At, to: &str) -> Result<(), Refusal>
         return Err(error::exists(to));
     }
     let new: At = (at.0.clone(), to.to_owned());
-    let transaction = session.store_transaction()?;
-    let store = transaction.store().clone();
-    let old = numbers(&store, at)?;
+    let old = numbers(session, at)?;
     let plan = Plan {
         definition: SequenceDef {
             name: to.to_owned(),
@@ -529,13 +426,11 @@ fn rename(session: &mut ClientSession, at: &At, to: &str) -> Result<(), Refusal>
         limits: old.limits,
         of: old.of,
     };
-    let last = old.sequence.last();
-    create(session, &[plan], false)?;
-    if last.1 {
-        let renamed = numbers(&store, &new)?;
-        blocking(|| renamed.sequence.set(last.0, true)).map_err(|error| refusal_of(&error))?;
-    }
-    let mut steps = Vec::new();
+    let mut steps = vec![
+        Step::DropSequence(at.clone()),
+        Step::CreateSequence(plan.clone()),
+        Step::ReplaceSequence(plan, old.sequence.last()),
+    ];
     for (table, column, default) in uses(&seen, at) {
         let from = quoted_at(at).replace('\'', "''");
         let text = default.replace(&from, &quoted_at(&new).replace('\'', "''"));
@@ -545,8 +440,7 @@ fn rename(session: &mut ClientSession, at: &At, to: &str) -> Result<(), Refusal>
         let of = (table.schema.clone(), table.name.clone());
         steps.push(note(&of, column, Property::Sequence, quoted_at(&new)));
     }
-    apply(session, &steps)?;
-    drop_at_commit(session, vec![at.clone()])
+    apply(session, &steps)
 }
 
 /// Columns whose default uses a sequence.
@@ -611,12 +505,14 @@ pub(super) fn run_drop(
             let of = (table.schema.clone(), table.name.clone());
             steps.push(Step::Forget(of, column.to_owned(), Property::Sequence));
         }
-        gone.push(at);
+        if !gone.contains(&at) {
+            steps.push(Step::DropSequence(at.clone()));
+            gone.push(at);
+        }
     }
     apply(session, &steps)?;
     for what in told {
         error::notice(session, code::SUCCESS, what);
     }
-    drop_at_commit(session, gone)?;
     Ok("DROP SEQUENCE")
 }

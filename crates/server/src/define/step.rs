@@ -3,7 +3,9 @@
 use super::blocking;
 use super::error::{self, INVALID_TABLE};
 use super::seen::At;
+use super::sequence::Plan;
 use crate::session::{ClientSession, StoreFailure, refusal_of};
+use crate::write::sequences::Numbers;
 use crate::write::{Dictionary, Entry, Property};
 use corun_store::{
     CheckDef, ColumnDef, Constant, ForeignKeyDef, IndexDef, RowError, SchemaError, StoreError, Table,
@@ -32,6 +34,10 @@ pub(super) enum Step {
     AddCheck(At, CheckDef),
     /// A foreign key or a check.
     DropConstraint(At, String),
+    CreateSequence(Plan),
+    DropSequence(At),
+    /// Another takes its place, with this number, which was given out or not.
+    ReplaceSequence(Plan, (i64, bool)),
     Note(Entry),
     /// Entries of a property and a name.
     Forget(At, String, Property),
@@ -64,7 +70,12 @@ pub(super) fn apply(session: &mut ClientSession, steps: &[Step]) -> Result<(), R
         return Ok(());
     }
     let transaction = session.store_transaction()?;
-    if steps.iter().any(|step| matches!(step, Step::Note(_))) {
+    let needs = |step: &Step| match step {
+        Step::Note(_) => true,
+        Step::CreateSequence(plan) | Step::ReplaceSequence(plan, _) => !plan.is_plain(),
+        _ => false,
+    };
+    if steps.iter().any(needs) {
         let store = transaction.store().clone();
         blocking(|| Dictionary::make(&store)).map_err(|error| refusal_of(&error))?;
     }
@@ -73,7 +84,9 @@ pub(super) fn apply(session: &mut ClientSession, steps: &[Step]) -> Result<(), R
         steps
             .iter()
             .try_for_each(|step| step.make(transaction, dictionary.as_ref()))
-    })
+    })?;
+    // What is planned from now on sees the dictionary's entries, too.
+    transaction.read_moment(&[]).map(drop)
 }
 
 impl Step {
@@ -120,6 +133,17 @@ impl Step {
             }
             Step::AddCheck(at, check) => transaction.add_check(&table(at)?, check.clone())?,
             Step::DropConstraint(at, name) => transaction.drop_constraint(&table(at)?, name)?,
+            Step::CreateSequence(plan) => match plan.make(transaction) {
+                Ok(_) => {}
+                Err(StoreError::Exists { .. }) => return Err(error::exists(&plan.at().1).into()),
+                Err(error) => return Err(error.into()),
+            },
+            Step::DropSequence((schema, name)) => Numbers::drop_it(transaction, schema, name)?,
+            Step::ReplaceSequence(plan, (value, called)) => {
+                let (schema, name) = plan.at();
+                Numbers::drop_it(transaction, &schema, &name)?;
+                plan.make(transaction)?.set(*value, *called)?;
+            }
             Step::Note(_)
             | Step::Forget(..)
             | Step::ForgetColumn(..)

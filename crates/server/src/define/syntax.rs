@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Whitespace, Word};
 
 /// A definition that is read here; `None`: it is the parser's.
 pub(crate) fn parsed(text: &str) -> Option<Result<Statement, Refusal>> {
@@ -40,7 +40,7 @@ pub(crate) fn parsed(text: &str) -> Option<Result<Statement, Refusal>> {
             let logged: Vec<Token> = logged.cloned().collect();
             with_identity(&logged).unwrap_or_else(|| statement(logged))
         }
-        () if is(1, "TABLE") || is(2, "TABLE") => with_identity(&tokens)?,
+        () if is(1, "TABLE") || is(2, "TABLE") => with_identity(&tokens).or_else(|| with_types(&tokens))?,
         () => return None,
     };
     Some(parsed.map_err(told))
@@ -341,6 +341,32 @@ fn with_identity(tokens: &[Token]) -> Option<Result<Statement, Wrong>> {
     found.then(|| statement(out))
 }
 
+/// `CREATE TABLE t (a, b) AS`: the parser wants types of the columns, which are not looked at; `None`: it is something else.
+fn with_types(tokens: &[Token]) -> Option<Result<Statement, Wrong>> {
+    let open = tokens.iter().position(|token| *token == Token::LParen)?;
+    let length = tokens[open..].iter().position(|token| *token == Token::RParen)?;
+    let (names, rest) = (&tokens[open + 1..open + length], &tokens[open + length + 1..]);
+    let mut behind = rest.iter().filter(|token| !matches!(token, Token::Whitespace(_)));
+    if !behind.next().is_some_and(|token| is_word(token, "AS")) {
+        return None;
+    }
+    let mut out = tokens[..=open].to_vec();
+    for name in names {
+        match name {
+            Token::Word(_) => {
+                out.push(name.clone());
+                out.push(Token::Whitespace(Whitespace::Space));
+                out.push(Token::make_word("text", None));
+            }
+            Token::Comma | Token::Whitespace(_) => out.push(name.clone()),
+            _ => return None,
+        }
+    }
+    out.push(Token::RParen);
+    out.extend_from_slice(rest);
+    Some(statement(out))
+}
+
 fn statement(tokens: Vec<Token>) -> Result<Statement, Wrong> {
     let dialect = PostgreSqlDialect {};
     Ok(Parser::new(&dialect).with_tokens(tokens).parse_statement()?)
@@ -424,5 +450,11 @@ mod tests {
             "the parser's"
         );
         assert!(text("alter table t set schema s").starts_with("0A000"));
+        assert_eq!(
+            text("create table t (a, \"B\") as select 1, 2"),
+            "CREATE TABLE t (a TEXT, \"B\" TEXT) AS SELECT 1, 2"
+        );
+        assert_eq!(text("create table t (a int) as select 1"), "the parser's");
+        assert_eq!(text("create unlogged table t (a int)"), "CREATE TABLE t (a INT)");
     }
 }

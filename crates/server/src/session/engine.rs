@@ -9,6 +9,7 @@ use super::store_transaction::StoreTransaction;
 use crate::catalog::{self, ActivityFact, RoleFact, SessionFacts};
 use crate::data::{Data, DataConfig, DataError, DataUser, FileRights};
 use crate::operate::{StatementLog, Statements};
+use crate::write::sequences::{self, SequenceSession};
 use crate::users::{Change, UserLimits, WriteRight};
 use corun_datafusion::{
     Coordinator, CoordinatorOptions, EngineError, EngineOptions, Joins, SharedWorkState, set_for_memory_limit,
@@ -399,7 +400,14 @@ impl Engine {
         let pid = who.pid;
         let shared = Arc::new(Shared::new(who, database, settings, Arc::downgrade(&self.0)));
         let facts: Arc<dyn SessionFacts> = Arc::clone(&shared) as _;
-        catalog::install(&context, facts).map_err(failed)?;
+        catalog::install_writing(&context, facts, view.clone()).map_err(failed)?;
+        if let Some(view) = &view {
+            let of = Arc::downgrade(&shared);
+            let path = move || of.upgrade().map_or_else(Vec::new, |session| session.search_path());
+            for function in sequences::functions(view, &Arc::new(SequenceSession::new(path))) {
+                context.register_udf(function);
+            }
+        }
         self.0.sessions.lock().insert(pid, Arc::downgrade(&shared));
         Ok(ClientSession::new(
             Arc::clone(&self.0),

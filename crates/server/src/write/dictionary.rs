@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 
 /// The schema of the dictionary's tables.
 pub(crate) const SCHEMA: &str = "corun";
-pub(super) const COLUMNS: &str = "columns";
+const COLUMNS: &str = "columns";
 pub(super) const SEQUENCES: &str = "sequences";
 /// The store's name for the index of a primary key that a table was made with.
 const PRIMARY: &str = "primary";

@@ -5,18 +5,18 @@
 //!   nextval('s') ─► the store's sequence (on disk once in 32 numbers) ─► within its limits? ─► noted as the session's last
 //! ```
 //!
-//! Sequences belong to no transaction, here as in PostgreSQL; that one was made or dropped is undone by who defines it ([`crate::define`]).
-//! Limits that are not those of every sequence are rows of `corun.sequences`, each written in a transaction of its own.
+//! Numbers belong to no transaction, here as in PostgreSQL; that a sequence was made or dropped does ([`crate::define`]). Limits that are not
+//! those of every sequence are rows of `corun.sequences`.
 //!
 //! Order of calls: [`functions`] once for each session. What it is not: `CREATE SEQUENCE` and the like.
 
-use super::dictionary::{Dictionary, SCHEMA, SEQUENCES, describe};
-use crate::data::DataError;
+use super::dictionary::{SCHEMA, SEQUENCES};
+use crate::data::{DataError, StoreView};
 use crate::session::refusal_of;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
-use corun_store::{Sequence, SequenceDef, Store, StoreError, Value};
+use corun_store::{Sequence, SequenceDef, Snapshot, StoreError, Table, Transaction, Value as StoreValue};
 use corun_wire::error::{Refusal, code};
 use datafusion::common::DataFusionError;
 use datafusion::error::Result as PlanResult;
@@ -71,45 +71,89 @@ fn no_relation(name: &str) -> Refusal {
 }
 
 impl Numbers {
-    /// One by its names.
+    /// One by its names, as a session sees it; `None`: there is none.
     ///
     /// # Errors
-    /// [`StoreError::NoSequence`]; a store that is closed.
-    pub(crate) fn find(store: &Store, schema: &str, name: &str) -> Result<Numbers, StoreError> {
-        let sequence = store.sequence_in(schema, name)?;
-        let (limits, of) = kept(store, schema, name)?.unwrap_or_else(|| {
-            let increment = sequence.definition().increment;
-            (Limits::of(increment, i64::MIN, i64::MAX), "bigint")
-        });
-        Ok(Numbers { sequence, limits, of })
+    /// A store that is closed.
+    pub(crate) fn find(view: &StoreView, schema: &str, name: &str) -> Result<Option<Numbers>, StoreError> {
+        let Some(sequence) = view.sequence(schema, name)? else {
+            return Ok(None);
+        };
+        let kept = match view.table(SCHEMA, SEQUENCES)? {
+            Some(table) => kept(&*view.newest()?, &table, schema, name)?,
+            None => None,
+        };
+        Ok(Some(Numbers::of(sequence, kept)))
     }
 
-    /// Makes one. It is on disk when this returns.
+    /// One by its names, within a transaction.
     ///
     /// # Errors
-    /// As [`Store::create_sequence`].
+    /// [`StoreError::NoSequence`].
+    pub(crate) fn within(
+        transaction: &Transaction<'_>,
+        schema: &str,
+        name: &str,
+    ) -> Result<Numbers, StoreError> {
+        let sequence = transaction.sequence_in(schema, name)?;
+        let kept = match transaction.table_in(SCHEMA, SEQUENCES) {
+            Ok(table) => kept(&transaction.snapshot()?, &table, schema, name)?,
+            Err(StoreError::NoTable { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Numbers::of(sequence, kept))
+    }
+
+    fn of(sequence: Sequence, kept: Option<(Limits, &'static str)>) -> Numbers {
+        let increment = sequence.definition().increment;
+        let (limits, of) = kept.unwrap_or((Limits::of(increment, i64::MIN, i64::MAX), "bigint"));
+        Numbers { sequence, limits, of }
+    }
+
+    /// Whether the store's definition alone says what a sequence may give out.
+    pub(crate) fn is_plain(definition: &SequenceDef, limits: Limits, of: &str) -> bool {
+        limits == Limits::of(definition.increment, i64::MIN, i64::MAX) && of == "bigint"
+    }
+
+    /// Makes one. The dictionary is there, unless it [is plain](Numbers::is_plain).
+    ///
+    /// # Errors
+    /// As [`Transaction::create_sequence`].
     pub(crate) fn create(
-        store: &Store,
+        transaction: &Transaction<'_>,
         definition: SequenceDef,
         limits: Limits,
         of: &'static str,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Sequence, StoreError> {
         let (schema, name) = (definition.schema.clone(), definition.name.clone());
-        let usual = Limits::of(definition.increment, i64::MIN, i64::MAX);
-        store.create_sequence(definition)?;
-        match limits == usual && of == "bigint" {
-            true => forget(store, &schema, &name),
-            false => keep(store, &schema, &name, limits, of),
+        let is_plain = Numbers::is_plain(&definition, limits, of);
+        let made = transaction.create_sequence(definition)?;
+        if !is_plain {
+            let table = transaction.table_in(SCHEMA, SEQUENCES)?;
+            let mut row = table.new_row();
+            row.set("schema", schema.as_str())?;
+            row.set("name", name.as_str())?;
+            row.set("minimum", limits.minimum)?;
+            row.set("maximum", limits.maximum)?;
+            row.set("cycles", limits.cycles)?;
+            row.set("type", of)?;
+            transaction.upsert(&table, &row)?;
         }
+        Ok(made)
     }
 
-    /// Drops one; nothing if there is none.
+    /// Drops one.
     ///
     /// # Errors
-    /// Those of the log.
-    pub(crate) fn drop_it(store: &Store, schema: &str, name: &str) -> Result<(), StoreError> {
-        match store.drop_sequence_in(schema, name) {
-            Ok(()) | Err(StoreError::NoSequence { .. }) => forget(store, schema, name),
+    /// As [`Transaction::drop_sequence`].
+    pub(crate) fn drop_it(transaction: &Transaction<'_>, schema: &str, name: &str) -> Result<(), StoreError> {
+        transaction.drop_sequence_in(schema, name)?;
+        match transaction.table_in(SCHEMA, SEQUENCES) {
+            Ok(table) => {
+                let key = [StoreValue::Text(schema), StoreValue::Text(name)];
+                transaction.delete_by_key(&table, &key).map(drop)
+            }
+            Err(StoreError::NoTable { .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -118,14 +162,15 @@ impl Numbers {
         self.sequence.name()
     }
 
-    /// The next number.
-    fn next(&self) -> Result<i64, Refusal> {
+    /// The next number; `None`: it was dropped meanwhile, or altered as another.
+    fn next(&self) -> Result<Option<i64>, Refusal> {
         let failed = |error: StoreError| refusal_of(&error);
         let ascends = self.sequence.definition().increment > 0;
         let number = match self.sequence.next_value() {
             Ok(number) => Some(number),
+            Err(StoreError::Sequence { why, .. }) if why.contains("dropped") => return Ok(None),
             // It has come to the end of the integers.
-            Err(StoreError::Sequence { .. }) if self.sequence.last().1 => None,
+            Err(StoreError::Sequence { .. }) => None,
             Err(error) => return Err(failed(error)),
         };
         let Limits {
@@ -135,11 +180,11 @@ impl Numbers {
         } = self.limits;
         let is_in = number.filter(|number| (minimum..=maximum).contains(number));
         match is_in {
-            Some(number) => Ok(number),
+            Some(number) => Ok(Some(number)),
             None if cycles => {
                 let first = if ascends { minimum } else { maximum };
                 self.sequence.set(first, true).map_err(failed)?;
-                Ok(first)
+                Ok(Some(first))
             }
             None => {
                 let (which, limit) = if ascends {
@@ -170,18 +215,23 @@ impl Numbers {
 }
 
 /// The limits that are kept of a sequence.
-fn kept(store: &Store, schema: &str, name: &str) -> Result<Option<(Limits, &'static str)>, StoreError> {
-    let table = match store.table_in(SCHEMA, SEQUENCES) {
-        Ok(table) => table,
-        Err(StoreError::NoTable { .. }) => return Ok(None),
-        Err(error) => return Err(error),
-    };
+fn kept(
+    snapshot: &Snapshot,
+    table: &Table,
+    schema: &str,
+    name: &str,
+) -> Result<Option<(Limits, &'static str)>, StoreError> {
     let Some(by_name) = table.primary_key() else {
         return Ok(None);
     };
-    let snapshot = store.snapshot()?;
-    let key = [Value::Text(schema), Value::Text(name)];
-    let Some(found) = snapshot.fetch(&by_name, &key)? else {
+    let key = [StoreValue::Text(schema), StoreValue::Text(name)];
+    let found = match snapshot.fetch(&by_name, &key) {
+        Ok(found) => found,
+        // The table was made after the snapshot.
+        Err(StoreError::IndexUnusable { .. }) => None,
+        Err(error) => return Err(error),
+    };
+    let Some(found) = found else {
         return Ok(None);
     };
     let of = found.row.get::<&str>("type").unwrap_or_default();
@@ -192,34 +242,6 @@ fn kept(store: &Store, schema: &str, name: &str) -> Result<Option<(Limits, &'sta
         cycles: found.row.get("cycles").unwrap_or(false),
     };
     Ok(Some((limits, of.map_or("bigint", |(name, ..)| name))))
-}
-
-fn keep(store: &Store, schema: &str, name: &str, limits: Limits, of: &'static str) -> Result<(), StoreError> {
-    Dictionary::make(store)?;
-    let table = store.table_in(SCHEMA, SEQUENCES)?;
-    let mut session = store.session_here()?;
-    session.run(|transaction| {
-        let mut row = table.new_row();
-        row.set("schema", schema)?;
-        row.set("name", name)?;
-        row.set("minimum", limits.minimum)?;
-        row.set("maximum", limits.maximum)?;
-        row.set("cycles", limits.cycles)?;
-        row.set("type", of)?;
-        transaction.upsert(&table, &row).map(drop)
-    })
-}
-
-fn forget(store: &Store, schema: &str, name: &str) -> Result<(), StoreError> {
-    if kept(store, schema, name)?.is_none() {
-        return Ok(());
-    }
-    let table = store.table_in(SCHEMA, SEQUENCES)?;
-    let mut session = store.session_here()?;
-    session.run(|transaction| {
-        let key = [Value::Text(schema), Value::Text(name)];
-        transaction.delete_by_key(&table, &key).map(drop)
-    })
 }
 
 /// What a session remembers of sequences, and where it looks for them.
@@ -304,7 +326,7 @@ pub(crate) fn name_parts(text: &str) -> Result<Vec<String>, Refusal> {
 }
 
 /// The functions that a session has of its sequences.
-pub(crate) fn functions(store: &Store, session: &Arc<SequenceSession>) -> Vec<ScalarUDF> {
+pub(crate) fn functions(view: &Arc<StoreView>, session: &Arc<SequenceSession>) -> Vec<ScalarUDF> {
     let text = DataType::Utf8;
     let make = |call: Call, arguments: Vec<Vec<DataType>>| {
         let types = arguments.into_iter().map(|types| match types.is_empty() {
@@ -314,7 +336,7 @@ pub(crate) fn functions(store: &Store, session: &Arc<SequenceSession>) -> Vec<Sc
         ScalarUDF::from(Function {
             call,
             signature: Signature::new(TypeSignature::OneOf(types.collect()), Volatility::Volatile),
-            store: store.clone(),
+            view: Arc::clone(view),
             session: Arc::clone(session),
         })
     };
@@ -345,7 +367,7 @@ enum Call {
 struct Function {
     call: Call,
     signature: Signature,
-    store: Store,
+    view: Arc<StoreView>,
     session: Arc<SequenceSession>,
 }
 
@@ -438,9 +460,11 @@ impl Function {
                         None => None,
                         Some(name) if self.call == Call::Current => Some(self.current(known.of(name)?)?),
                         Some(name) => {
-                            let numbers = known.of(name)?;
-                            let value = numbers.next()?;
-                            self.session.note(numbers, value);
+                            let value = match known.of(name)?.next()? {
+                                Some(value) => value,
+                                None => known.again(name)?.next()?.ok_or_else(|| no_relation(name))?,
+                            };
+                            self.session.note(known.of(name)?, value);
                             Some(value)
                         }
                     });
@@ -498,12 +522,11 @@ impl Function {
     fn find(&self, text: &str) -> Result<Numbers, Refusal> {
         let (schemas, name) = self.places(text)?;
         for schema in &schemas {
-            match Numbers::find(&self.store, schema, &name) {
-                Ok(found) => return Ok(found),
-                Err(StoreError::NoSequence { .. }) => {}
-                Err(error) => return Err(refusal_of(&error)),
+            let failed = |error: StoreError| refusal_of(&error);
+            if let Some(found) = Numbers::find(&self.view, schema, &name).map_err(failed)? {
+                return Ok(found);
             }
-            if self.store.table_in(schema, &name).is_ok() {
+            if self.view.table(schema, &name).map_err(failed)?.is_some() {
                 return Err(Refusal::new("42809", format!("\"{name}\" is not a sequence")));
             }
         }
@@ -529,23 +552,22 @@ impl Function {
             .ok_or_else(|| Refusal::new(code::NOT_NOW, "lastval is not yet defined in this session"))
     }
 
-    /// The sequence that a column owns, of what is committed.
+    /// The sequence that a column owns.
     fn serial(&self, table: &str, column: &str) -> Result<Option<String>, Refusal> {
-        let failed = |error: StoreError| refusal_of(&error);
         let (schemas, name) = self.places(table)?;
-        let found = schemas
-            .iter()
-            .find_map(|schema| self.store.table_in(schema, &name).ok());
-        let found = found.ok_or_else(|| no_relation(table.trim()))?;
-        let snapshot = self.store.snapshot().map_err(failed)?;
-        let dictionary = self.store.table_in(SCHEMA, super::dictionary::COLUMNS).ok();
-        let info = describe(&snapshot, dictionary.as_ref(), &found)?;
-        if info.column(column).is_none() {
-            let what = format!("column \"{column}\" of relation \"{name}\" does not exist");
-            return Err(Refusal::new("42703", what));
+        for schema in &schemas {
+            let Some(info) = self.view.info(schema, &name)? else {
+                continue;
+            };
+            if info.column(column).is_none() {
+                let what = format!("column \"{column}\" of relation \"{name}\" does not exist");
+                return Err(Refusal::new("42703", what));
+            }
+            let mut owned = info.notes.sequences.iter();
+            let owned = owned.find(|(of, _)| of == column);
+            return Ok(owned.map(|(_, sequence)| sequence.clone()));
         }
-        let mut owned = info.notes.sequences.into_iter();
-        Ok(owned.find(|(of, _)| of == column).map(|(_, sequence)| sequence))
+        Err(no_relation(table.trim()))
     }
 }
 
@@ -556,6 +578,12 @@ struct Known<'f> {
 }
 
 impl Known<'_> {
+    /// Looks for it once more.
+    fn again(&mut self, name: &str) -> Result<&Numbers, Refusal> {
+        self.numbers.remove(name);
+        self.of(name)
+    }
+
     fn of(&mut self, name: &str) -> Result<&Numbers, Refusal> {
         if !self.numbers.contains_key(name) {
             let found = self.function.find(name)?;

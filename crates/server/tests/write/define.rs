@@ -510,7 +510,8 @@ fn schemas_hold_tables_of_one_name() {
     refused(&client, "SELECT * FROM s.t", "42P01", "t");
     refused(&client, "DROP SCHEMA s", "3F000", "schema \"s\" does not exist");
     client.execute("DROP SCHEMA IF EXISTS s");
-    client.execute("CREATE SCHEMA s; BEGIN; CREATE SEQUENCE s.q; DROP SCHEMA s CASCADE; ROLLBACK");
+    client.execute("CREATE SCHEMA s");
+    client.execute("BEGIN; CREATE SEQUENCE s.q; DROP SCHEMA s CASCADE; ROLLBACK");
     client.execute("CREATE TABLE s.t (a int)");
 }
 

@@ -158,14 +158,20 @@ fn sequences_are_altered_renamed_and_dropped() {
 fn a_transaction_that_is_rolled_back_leaves_no_sequence_and_takes_none() {
     let server = Server::start();
     let client = server.client();
-    client.execute("CREATE SEQUENCE s; BEGIN; CREATE SEQUENCE gone; DROP SEQUENCE s; ROLLBACK");
+    client.execute("CREATE SEQUENCE s");
+    client.execute("BEGIN; CREATE SEQUENCE gone; SELECT nextval('gone'); DROP SEQUENCE s; CREATE SEQUENCE s START 50; ROLLBACK");
     refused(&client, "SELECT nextval('gone')", "42P01", "gone");
     assert_eq!(client.one("SELECT nextval('s')"), "1");
-    client.execute("CREATE TABLE t (id serial); BEGIN; DROP TABLE t; ROLLBACK; INSERT INTO t DEFAULT VALUES");
+    client.execute("CREATE TABLE t (id serial)");
+    client.execute("BEGIN; DROP TABLE t; ROLLBACK; INSERT INTO t DEFAULT VALUES");
     assert_eq!(client.one("SELECT id FROM t"), "1");
     // Nor does a savepoint that brings a table back.
     client.execute("BEGIN; SAVEPOINT p; DROP TABLE t; ROLLBACK TO p; COMMIT; INSERT INTO t DEFAULT VALUES");
     assert_eq!(client.one("SELECT max(id) FROM t"), "2");
+    client.execute(
+        "BEGIN; SAVEPOINT p; CREATE SEQUENCE part; ROLLBACK TO p; CREATE SEQUENCE part START 7; COMMIT",
+    );
+    assert_eq!(client.one("SELECT nextval('part')"), "7");
     client.execute("DROP TABLE t");
     refused(&client, "SELECT nextval('t_id_seq')", "42P01", "t_id_seq");
 }

@@ -64,11 +64,11 @@ impl Altering<'_> {
             check_default(session, text).await?;
         }
         let owned = sequence.as_ref().map(Plan::at);
-        sequence::create(session, sequence.as_slice(), true)?;
         // Rows that there are have no value of it yet.
         let mut stored = store_column(&column);
         stored.nullable |= stored.default.is_none();
-        let mut steps = vec![Step::AddColumn(self.at.clone(), stored)];
+        let mut steps: Vec<Step> = sequence.into_iter().map(Step::CreateSequence).collect();
+        steps.push(Step::AddColumn(self.at.clone(), stored));
         steps.extend(notes(self.at, &column, owned.as_ref()));
         apply(session, &steps)?;
         if let Some(text) = expression {
@@ -193,10 +193,12 @@ impl Altering<'_> {
         }
         steps.push(Step::DropColumn(self.at.clone(), column.to_owned()));
         steps.push(Step::ForgetColumn(self.at.clone(), column.to_owned()));
+        let owned = sequence::owned_by(self.seen, self.info, Some(column));
+        steps.extend(owned.into_iter().map(Step::DropSequence));
         apply(session, &steps)?;
         told.into_iter()
             .for_each(|what| error::notice(session, code::SUCCESS, what));
-        sequence::drop_at_commit(session, sequence::owned_by(self.info, Some(column)))
+        Ok(())
     }
 
     pub(super) fn rename_column(
@@ -360,8 +362,8 @@ impl Altering<'_> {
         };
         let plan = place.owned(of, options, &mut Vec::new())?;
         let sequence = plan.at();
-        sequence::create(session, &[plan], true)?;
         let mut steps = vec![
+            Step::CreateSequence(plan),
             note(self.at, column, Property::Sequence, quoted_at(&sequence)),
             note(
                 self.at,
