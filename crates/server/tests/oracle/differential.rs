@@ -58,7 +58,12 @@ fn one_seed(postgres: &Postgres, seed: u64, steps: u64) -> Result<(), String> {
             let from = both.log.len().saturating_sub(400);
             let before: Vec<&str> = both.log[from..].iter().map(String::as_str).collect();
             format!(
-                "CORUN_TEST_SEED={seed}, statement {number}\n{};\n-- {why}\n{};",
+                "CORUN_TEST_SEED={seed}, statement {number}{}\n{};\n-- {why}\n{};",
+                if step.extended {
+                    " by the extended protocol"
+                } else {
+                    ""
+                },
                 before.join(";\n"),
                 step.sql
             )
@@ -80,14 +85,13 @@ fn one_seed(postgres: &Postgres, seed: u64, steps: u64) -> Result<(), String> {
 impl Both {
     /// Runs a step; returns what PostgreSQL says.
     fn run(&mut self, step: &Step) -> Result<Said, String> {
-        let theirs = self
-            .postgres
-            .query(&step.sql)
-            .map_err(|error| format!("PostgreSQL: {error}"))?;
-        let own = self
-            .own
-            .query(&step.sql)
-            .map_err(|error| format!("the server: {error}\nPostgreSQL says {theirs:?}"))?;
+        let ask = |client: &mut WireClient| match step.extended {
+            true => client.extended(&step.sql),
+            false => client.query(&step.sql),
+        };
+        let theirs = ask(&mut self.postgres).map_err(|error| format!("PostgreSQL: {error}"))?;
+        let own =
+            ask(&mut self.own).map_err(|error| format!("the server: {error}\nPostgreSQL says {theirs:?}"))?;
         match differs(step, &own, &theirs) {
             None => Ok(theirs),
             Some(what) => Err(format!(
@@ -99,15 +103,7 @@ impl Both {
     }
 
     fn same_table(&mut self, table: &str) -> Result<(), String> {
-        let sql = format!("select * from {table}");
-        let step = Step {
-            sql,
-            ordered: false,
-            computed: false,
-            several: false,
-            table: None,
-            then: super::statements::Then::Nothing,
-        };
+        let step = Step::of(format!("select * from {table}"));
         // A transaction that has failed on neither side stays so: tables that are not there are found by name.
         let there = format!("select 1 from pg_catalog.pg_class where relname = '{table}' and relkind = 'r'");
         let said = self.postgres.query(&there).map_err(|error| error.to_string())?;
@@ -151,7 +147,7 @@ fn differs(step: &Step, own: &Said, theirs: &Said) -> Option<&'static str> {
         };
         // Which of several rows, or of several values in them, is met first is nobody's promise.
         let class = |code: &str| code[..2].to_owned();
-        let rows = ["22", "23"];
+        let rows = ["21", "22", "23"];
         if !(step.several && rows.contains(&&*class(own)) && rows.contains(&&*class(theirs))) {
             return Some("SQLSTATEs differ");
         }
@@ -189,6 +185,10 @@ fn differs(step: &Step, own: &Said, theirs: &Said) -> Option<&'static str> {
 /// A number without zeros at the end of its fraction.
 fn plain(field: &str) -> String {
     let digits = field.strip_prefix('-').unwrap_or(field);
+    // Zeros of both signs are equal, and either may stand for both.
+    if field == "-0" {
+        return "0".to_owned();
+    }
     let number = digits.contains('.') && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
     match number {
         true => field.trim_end_matches('0').trim_end_matches('.').to_owned(),
@@ -199,12 +199,10 @@ fn plain(field: &str) -> String {
 #[test]
 fn what_counts_as_a_difference() {
     let step = |ordered, computed, several| Step {
-        sql: String::new(),
         ordered,
         computed,
         several,
-        table: None,
-        then: super::statements::Then::Nothing,
+        ..Step::of("")
     };
     let said = |rows: &[&str], code: Option<&str>| Said {
         rows: rows.iter().map(|row| vec![Some((*row).to_owned())]).collect(),

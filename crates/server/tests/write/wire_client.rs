@@ -1,6 +1,6 @@
 //! [`WireClient`]: the protocol itself, for tests that compare all that a server says: columns, rows, tags, errors, the transaction's state.
 //!
-//! It blocks, and knows no more than simple queries and logins that need no password. What it is not: a driver.
+//! It blocks, and knows no more than queries without parameters and logins that need no password. What it is not: a driver.
 
 use std::io::{self, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -76,6 +76,27 @@ impl WireClient {
         packet.extend(length.to_be_bytes());
         packet.extend(sql.as_bytes());
         packet.push(0);
+        self.socket.get_mut().write_all(&packet)?;
+        self.answer()
+    }
+
+    /// Runs one statement by the extended protocol, unnamed and without parameters.
+    ///
+    /// # Errors
+    /// As [`WireClient::query`].
+    pub fn extended(&mut self, sql: &str) -> io::Result<Said> {
+        let mut packet = Vec::new();
+        let mut message = |tag: u8, body: &[&[u8]]| {
+            let length: usize = body.iter().map(|part| part.len()).sum();
+            packet.push(tag);
+            packet.extend((length as u32 + 4).to_be_bytes());
+            body.iter().for_each(|part| packet.extend(*part));
+        };
+        message(b'P', &[b"\0", sql.as_bytes(), b"\0\0\0"]);
+        message(b'B', &[b"\0\0\0\0\0\0\0\0"]);
+        message(b'D', &[b"P\0"]);
+        message(b'E', &[b"\0\0\0\0\0"]);
+        message(b'S', &[]);
         self.socket.get_mut().write_all(&packet)?;
         self.answer()
     }

@@ -63,18 +63,22 @@ pub struct Step {
     pub computed: bool,
     /// Of several rows, which one fails first is not said.
     pub several: bool,
+    /// By the extended protocol.
+    pub extended: bool,
     /// The table that it may have changed.
     pub table: Option<String>,
     pub then: Then,
 }
 
 impl Step {
-    fn of(sql: impl Into<String>) -> Step {
+    /// A statement that returns what is stored, in any order.
+    pub fn of(sql: impl Into<String>) -> Step {
         Step {
             sql: sql.into(),
             ordered: false,
             computed: false,
             several: false,
+            extended: false,
             table: None,
             then: Then::Nothing,
         }
@@ -129,6 +133,13 @@ impl Statements {
 
     /// The next statement; `state` is the transaction's: `I`, `T` or `E`.
     pub fn next(&mut self, state: char) -> Step {
+        let mut step = self.any(state);
+        // Texts of several statements are for the simple protocol.
+        step.extended = !step.sql.contains(';') && self.random.percent(25);
+        step
+    }
+
+    fn any(&mut self, state: char) -> Step {
         self.wrong = false;
         if state == 'E' {
             return self.after_an_error();

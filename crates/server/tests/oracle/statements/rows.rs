@@ -240,10 +240,13 @@ impl Statements {
             });
         }
         let filter = self.filter(&from, "q");
+        // Numbers of a sequence are given in the order of the rows, and of two with one key the first may stay.
+        let order: Vec<String> = (1..=items.len()).map(|at| at.to_string()).collect();
         Some(format!(
-            "select {} from {} q{filter}",
+            "select {} from {} q{filter} order by {}",
             items.join(", "),
-            from.name
+            from.name,
+            order.join(", ")
         ))
     }
 
@@ -313,7 +316,11 @@ impl Statements {
             }
             let column = &table.columns[at];
             let value = match column.in_key && !one {
-                true => self.value(column),
+                true => match self.value(column) {
+                    // In which order rows take numbers is not said.
+                    number if number == "default" && column.numbered => "null".to_owned(),
+                    value => value,
+                },
                 false => self.value_of_update(column, alias),
             };
             parts.push(format!("{} = {value}", column.name));
@@ -504,7 +511,7 @@ impl Statements {
                 .computed()
                 .ordered()
             }
-            8 => Step::of(format!("select distinct {} from {name} t{filter}", column.name)),
+            8 => Step::of(format!("select distinct {} from {name} t{filter}", column.name)).computed(),
             9 => match self.partner(column.kind) {
                 Some((other, with)) => {
                     let set = self.random.text(&["union", "union all", "except", "intersect"]);
@@ -559,7 +566,7 @@ impl Statements {
             18 => format!("insert into {name} ({of}) select {literal} from nowhere"),
             19 => format!("delete from {name} where {of} is null and 1 = 'x'"),
             20 => format!("update {name} set {of} = {literal} where {of}"),
-            _ => format!("insert into {name} ({of}) values ({literal}) returning nothing"),
+            _ => format!("delete from {name} where {of} = {literal} returning nothing"),
         };
         Step::of(sql).writes(&table)
     }
