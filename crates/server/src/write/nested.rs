@@ -1,11 +1,13 @@
-//! Statements around a statement that writes or locks: `WITH ... UPDATE`, and queries with `FOR UPDATE` within other statements, as queues of
-//! jobs have them (`UPDATE job SET .. WHERE id = (SELECT id FROM job .. FOR UPDATE SKIP LOCKED LIMIT 1)`).
+//! Statements around a statement that writes or locks: `WITH ... UPDATE`, queries with `FOR UPDATE` within other statements, as queues of jobs
+//! have them (`UPDATE job SET .. WHERE id = (SELECT id FROM job .. LIMIT 1 FOR UPDATE SKIP LOCKED)`), and statements that write in a `WITH`.
 //!
-//! Such a query within runs first, on its own; its rows then stand in its place as constants. It cannot depend on the statement around it.
+//! Such a part runs first, on its own; its rows then stand in its place as constants. It cannot depend on the statement around it, and that
+//! cannot read what the part has written: for PostgreSQL all of it reads one moment.
 
 use super::select::query as query_of;
 use super::{Change, Changed, PreparedChange, delete, insert, lock, merge, prepare, update};
-use crate::session::{ClientSession, cells_as, plain_columns};
+use crate::session::{ClientSession, cells_as, names, plain_columns};
+use arrow::array::RecordBatch;
 use arrow::datatypes::DataType;
 use corun_wire::error::{Refusal, code};
 use corun_wire::server::Column as ResultColumn;
@@ -13,18 +15,19 @@ use corun_wire::values::{Format, Type};
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType as SqlType, ExactNumberInfo, Expr, Ident, Parens, Query, SelectItem, SetExpr,
-    Statement, TableAlias, TableFactor, Value, Values, Visit, VisitMut, Visitor, VisitorMut,
+    CastKind, DataType as SqlType, ExactNumberInfo, Expr, FromTable, Ident, Parens, Query, SelectItem,
+    SetExpr, Statement, TableAlias, TableFactor, TableObject, Value, ValueWithSpan, Values, Visit, VisitMut,
+    Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
 /// Rows that a query within may lock.
 const ROWS_MAX: usize = 10_000;
 
-/// Queries with locks within one statement.
+/// Such queries within one statement.
 const QUERIES_MAX: usize = 100;
 
-/// A statement with queries within that lock rows.
+/// A statement with queries within that write or lock rows.
 #[derive(Debug)]
 pub(crate) struct Nested {
     statement: Statement,
@@ -34,11 +37,14 @@ pub(crate) struct Nested {
 
 /// Whether a query writes or locks.
 pub(crate) fn changes(query: &Query) -> bool {
-    let writes = matches!(
+    writes(query) || !query.locks.is_empty() || first_of(query, true).is_some()
+}
+
+fn writes(query: &Query) -> bool {
+    matches!(
         query.body.as_ref(),
         SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_)
-    );
-    writes || !query.locks.is_empty() || first_of(query, true).is_some()
+    )
 }
 
 /// Plans a statement that begins with `WITH`, or a query that locks.
@@ -77,7 +83,7 @@ pub(super) async fn prepare_query(
     }
 }
 
-/// Plans a statement with queries within that lock; `None`: there are none.
+/// Plans a statement with queries within that write or lock; `None`: there are none.
 pub(super) async fn prepare_nested(
     session: &ClientSession,
     statement: &Statement,
@@ -88,15 +94,22 @@ pub(super) async fn prepare_nested(
     if first_of(statement, is_query).is_none() {
         return Ok(None);
     }
-    let mut without = statement.clone();
-    _ = VisitMut::visit(
-        &mut without,
-        &mut WithoutLocks {
-            depth: 0,
-            keeps_outermost: is_query,
-        },
-    );
-    let prepared = Box::pin(prepare(session, &without, types, text)).await?;
+    let (mut without, mut types, mut left) = (statement.clone(), types.to_vec(), QUERIES_MAX);
+    while let Some(query) = first_of(&without, is_query) {
+        left = one_less(left)?;
+        let part = Box::pin(prepare_query(session, &query, &types, text)).await?;
+        learn(&mut types, &query, &part.parameters);
+        let columns = part.columns.unwrap_or_default();
+        replace(&mut without, is_query, constants(session, &columns, &[])?);
+        if let Some(target) = target(&query)
+            && Reads::is_read(&without, &target)
+        {
+            let what = format!("a statement cannot read the table \"{target}\" that its WITH changes");
+            let hint = "Change it by a statement of its own.";
+            return Err(Refusal::new(code::NOT_SUPPORTED, what).hint(hint));
+        }
+    }
+    let prepared = Box::pin(prepare(session, &without, &types, text)).await?;
     Ok(Some(PreparedChange {
         parameters: prepared.parameters.clone(),
         columns: prepared.columns,
@@ -120,30 +133,103 @@ impl Nested {
         let is_query = matches!(statement, Statement::Query(_));
         let mut left = QUERIES_MAX;
         while let Some(query) = first_of(&statement, is_query) {
-            left = left.checked_sub(1).ok_or_else(|| {
-                Refusal::new(
-                    code::PROGRAM_LIMIT,
-                    "too many queries within a statement lock rows",
-                )
-            })?;
-            let prepared = lock::prepare(session, &query, &types, &self.text).await?;
-            let columns = prepared.columns.clone().unwrap_or_default();
-            let locked = Box::pin(prepared.run(session, parameters)).await?;
-            let mut constants = Some(constants(session, &columns, &locked)?);
-            let mut replace = Replace {
-                depth: 0,
-                is_query,
-                with: &mut constants,
-            };
-            _ = VisitMut::visit(&mut statement, &mut replace);
+            left = one_less(left)?;
+            let part = Box::pin(prepare_query(session, &query, &types, &self.text)).await?;
+            let columns = part.columns.clone().unwrap_or_default();
+            let done = Box::pin(part.run(session, parameters)).await?;
+            let rows = constants(session, &columns, &done.returned.unwrap_or_default())?;
+            replace(&mut statement, is_query, rows);
         }
         let prepared = Box::pin(prepare(session, &statement, &types, &self.text)).await?;
         Box::pin(prepared.run(session, parameters)).await
     }
 }
 
+fn one_less(left: usize) -> Result<usize, Refusal> {
+    let what = "too many queries within a statement write or lock rows";
+    left.checked_sub(1)
+        .ok_or_else(|| Refusal::new(code::PROGRAM_LIMIT, what))
+}
+
+/// Takes on the types of the parameters that a part has.
+fn learn(types: &mut Vec<u32>, part: &Query, known: &[Type]) {
+    struct Numbers(Vec<usize>);
+    impl Visitor for Numbers {
+        type Break = ();
+        fn pre_visit_value(&mut self, of: &ValueWithSpan) -> ControlFlow<()> {
+            if let Value::Placeholder(name) = &of.value
+                && let Some(number) = name.strip_prefix('$').and_then(|number| number.parse().ok())
+            {
+                self.0.push(number);
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut numbers = Numbers(Vec::new());
+    _ = part.visit(&mut numbers);
+    for at in numbers.0.into_iter().filter_map(|number| number.checked_sub(1)) {
+        let Some(of) = known.get(at) else {
+            continue;
+        };
+        if types.len() <= at {
+            types.resize(at + 1, 0);
+        }
+        if types[at] == 0 {
+            types[at] = of.oid();
+        }
+    }
+}
+
+/// The name of the table that a query writes.
+fn target(query: &Query) -> Option<String> {
+    let of_factor = |factor: &TableFactor| match factor {
+        TableFactor::Table { name, .. } => Some(name.clone()),
+        _ => None,
+    };
+    let name = match query.body.as_ref() {
+        SetExpr::Update(Statement::Update(of)) => of_factor(&of.table.relation)?,
+        SetExpr::Delete(Statement::Delete(of)) => {
+            let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &of.from;
+            of_factor(&from.first()?.relation)?
+        }
+        SetExpr::Merge(Statement::Merge(of)) => of_factor(&of.table)?,
+        SetExpr::Insert(Statement::Insert(of)) => match &of.table {
+            TableObject::TableName(name) => name.clone(),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    names(&name).ok().map(|(_, name)| name)
+}
+
+/// Whether a statement reads a table of a name.
+struct Reads<'n>(&'n str);
+
+impl Reads<'_> {
+    fn is_read(statement: &Statement, name: &str) -> bool {
+        statement.visit(&mut Reads(name)).is_break()
+    }
+}
+
+impl Visitor for Reads<'_> {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, of: &TableFactor) -> ControlFlow<()> {
+        match of {
+            TableFactor::Table { name, .. } if names(name).is_ok_and(|(_, name)| name == self.0) => {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
 /// Rows as a query that has no tables.
-fn constants(session: &ClientSession, columns: &[ResultColumn], locked: &Changed) -> Result<Query, Refusal> {
+fn constants(
+    session: &ClientSession,
+    columns: &[ResultColumn],
+    batches: &[RecordBatch],
+) -> Result<Query, Refusal> {
     let zone = session.zone();
     let mut types: Vec<SqlType> = Vec::new();
     for column in columns {
@@ -159,7 +245,7 @@ fn constants(session: &ClientSession, columns: &[ResultColumn], locked: &Changed
         });
     }
     let mut rows: Vec<Vec<Expr>> = Vec::new();
-    for batch in locked.returned.iter().flatten() {
+    for batch in batches {
         let arrays = plain_columns(batch)?;
         for (at, array) in arrays.iter().enumerate() {
             if let (DataType::Decimal128(precision, scale), Some(of)) = (array.data_type(), types.get_mut(at))
@@ -190,7 +276,7 @@ fn constants(session: &ClientSession, columns: &[ResultColumn], locked: &Changed
             rows.push(values);
         }
     }
-    let is_empty = rows.is_empty();
+    let is_empty = rows.is_empty() || columns.is_empty();
     let item = |(at, (column, data_type)): (usize, (&ResultColumn, SqlType))| SelectItem::ExprWithAlias {
         expr: Expr::Cast {
             kind: CastKind::Cast,
@@ -204,7 +290,11 @@ fn constants(session: &ClientSession, columns: &[ResultColumn], locked: &Changed
         },
         alias: Ident::with_quote('"', &column.name),
     };
-    let items = columns.iter().zip(types).enumerate().map(item).collect();
+    let mut items: Vec<SelectItem> = columns.iter().zip(types).enumerate().map(item).collect();
+    if items.is_empty() {
+        // Of a part without RETURNING, which nothing can name.
+        super::select::push(&mut items, Expr::Value(Value::Null.into()));
+    }
     if is_empty {
         let never = Expr::Value(Value::Boolean(false).into());
         return Ok(query_of(
@@ -238,7 +328,12 @@ fn constants(session: &ClientSession, columns: &[ResultColumn], locked: &Changed
     Ok(query_of(None, select))
 }
 
-/// The first query with locks that has none within; the outermost does not count where the statement is that query.
+/// Whether a query runs before the statement that it is within.
+fn is_part(query: &Query) -> bool {
+    writes(query) || !query.locks.is_empty()
+}
+
+/// The first query that writes or locks and has none within; the outermost does not count where the statement is that query.
 fn first_of(of: &impl Visit, is_query: bool) -> Option<Query> {
     let mut first = First { depth: 0, is_query };
     match of.visit(&mut first) {
@@ -262,21 +357,30 @@ impl Visitor for First {
 
     fn post_visit_query(&mut self, query: &Query) -> ControlFlow<Query> {
         self.depth -= 1;
-        match query.locks.is_empty() || self.is_query && self.depth == 0 {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(query.clone()),
+        match is_part(query) && !(self.is_query && self.depth == 0) {
+            true => ControlFlow::Break(query.clone()),
+            false => ControlFlow::Continue(()),
         }
     }
 }
 
 /// Puts a query into the place of the one that [`first_of`] finds.
-struct Replace<'q> {
+struct Replace {
     depth: usize,
     is_query: bool,
-    with: &'q mut Option<Query>,
+    with: Option<Query>,
 }
 
-impl VisitorMut for Replace<'_> {
+fn replace(statement: &mut Statement, is_query: bool, with: Query) {
+    let mut replace = Replace {
+        depth: 0,
+        is_query,
+        with: Some(with),
+    };
+    _ = VisitMut::visit(statement, &mut replace);
+}
+
+impl VisitorMut for Replace {
     type Break = ();
 
     fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
@@ -286,35 +390,12 @@ impl VisitorMut for Replace<'_> {
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.depth -= 1;
-        if query.locks.is_empty() || self.is_query && self.depth == 0 {
+        if !is_part(query) || self.is_query && self.depth == 0 {
             return ControlFlow::Continue(());
         }
         if let Some(with) = self.with.take() {
             *query = with;
         }
         ControlFlow::Break(())
-    }
-}
-
-/// Takes the locks of queries within away.
-struct WithoutLocks {
-    depth: usize,
-    keeps_outermost: bool,
-}
-
-impl VisitorMut for WithoutLocks {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        if self.depth > 0 || !self.keeps_outermost {
-            query.locks.clear();
-        }
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
     }
 }

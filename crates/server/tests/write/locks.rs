@@ -202,7 +202,7 @@ fn what_cannot_be_locked_is_refused() {
         "FOR UPDATE is not allowed with GROUP BY clause",
     );
     refused(
-        "SELECT id FROM job UNION SELECT 1 FOR UPDATE",
+        "SELECT id FROM job UNION SELECT worker FROM job FOR UPDATE",
         "FOR UPDATE is not allowed with UNION/INTERSECT/EXCEPT",
     );
     refused(

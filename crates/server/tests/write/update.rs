@@ -290,3 +290,45 @@ fn long_statements_are_written_in_parts_and_undone_as_a_whole() {
     assert_eq!(client.lines("DELETE FROM many RETURNING id").len(), 10_000);
     assert_eq!(client.one("SELECT count(*) FROM many"), "0");
 }
+
+#[test]
+fn statements_that_write_in_a_with_give_their_rows_to_the_rest() {
+    let (_server, client) = accounts();
+    client.execute("CREATE TABLE closed (id int, owner text)");
+    assert_eq!(
+        client.execute(
+            "WITH gone AS (DELETE FROM account WHERE id < 3 RETURNING id, owner) \
+             INSERT INTO closed SELECT id, upper(owner) FROM gone"
+        ),
+        2
+    );
+    assert_eq!(
+        client.lines("SELECT * FROM closed ORDER BY id"),
+        ["1|ADA", "2|BOB"]
+    );
+    assert_eq!(client.one("SELECT count(*) FROM account"), "2");
+    assert_eq!(
+        client.lines(
+            "WITH a AS (UPDATE account SET owner = 'n' WHERE id = 3 RETURNING id), b AS (DELETE FROM closed) \
+             SELECT id + 1 AS next FROM a"
+        ),
+        ["4"]
+    );
+    assert_eq!(client.one("SELECT count(*) FROM closed"), "0");
+    let rows = client
+        .query(
+            "WITH up AS (UPDATE account SET owner = $2 WHERE id = $1 RETURNING id) SELECT id, $3::int AS n FROM up",
+            &[&4_i32, &"four", &7_i32],
+        )
+        .expect("it runs");
+    assert_eq!((rows[0].get::<_, i32>(0), rows[0].get::<_, i32>(1)), (4, 7));
+    assert_eq!(client.one("SELECT owner FROM account WHERE id = 4"), "four");
+    // All of a statement reads one moment for PostgreSQL; here it would see the part's rows gone.
+    assert_eq!(
+        client
+            .error("WITH gone AS (DELETE FROM account RETURNING id) SELECT count(*) FROM account")
+            .0,
+        "0A000"
+    );
+    assert_eq!(client.one("SELECT count(*) FROM account"), "2");
+}
