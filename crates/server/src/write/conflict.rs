@@ -132,6 +132,13 @@ impl OnConflict {
                 Some(Expressions::plan(session, select, parameters, text).await?)
             }
         };
+        if let Some(of) = expressions
+            .as_ref()
+            .zip(selection)
+            .map(|(of, at)| of.schema().field(at).clone())
+        {
+            check_condition(&of)?;
+        }
         let decides = |column: usize| {
             let indexes = info
                 .definition
@@ -398,15 +405,21 @@ fn chosen(values: Option<&RecordBatch>, selection: Option<usize>) -> Result<Opti
     match array.data_type() {
         DataType::Boolean => Ok(Some(array.as_boolean().clone())),
         DataType::Null => Ok(Some(BooleanArray::new_null(array.len()))),
-        other => {
-            let of = columns_of(&Schema::new(vec![Field::new("w", other.clone(), true)]));
-            let of = of
-                .first()
-                .map_or_else(String::new, |column| column.of.to_string());
-            let what = format!("argument of WHERE must be type boolean, not type {of}");
-            Err(Refusal::new("42804", what))
-        }
+        _ => Err(Refusal::new(code::INTERNAL_ERROR, "a condition has no answer")),
     }
+}
+
+/// A condition is true, false or NULL.
+fn check_condition(of: &Field) -> Result<(), Refusal> {
+    if matches!(of.data_type(), DataType::Boolean | DataType::Null) {
+        return Ok(());
+    }
+    let of = columns_of(&Schema::new(vec![of.clone()]));
+    let of = of
+        .first()
+        .map_or_else(String::new, |column| column.of.to_string());
+    let what = format!("argument of WHERE must be type boolean, not type {of}");
+    Err(Refusal::new("42804", what))
 }
 
 /// The columns of both.
@@ -428,7 +441,7 @@ fn arbiters(info: &TableInfo, target: Option<&ConflictTarget>) -> Result<Vec<Str
     match target {
         None => Ok(unique.map(|index| index.name.clone()).collect()),
         Some(ConflictTarget::OnConstraint(name)) => {
-            let name = crate::catalog::folded(column_name(name)?);
+            let name = crate::catalog::folded(column_name(info, name)?);
             let mut found = unique.filter(|index| constraint(info, &index.name) == name);
             let found = found.next().ok_or_else(|| {
                 let what = format!("constraint \"{name}\" for table \"{}\" does not exist", info.name);

@@ -9,7 +9,7 @@
 
 use super::checks::Checks;
 use super::insert::{
-    Defaults, Filler, Made, NewRows, Progress, TOGETHER, Uses, Writer, null_refused, positions,
+    Defaults, Filler, Made, NewRows, Progress, TOGETHER, Uses, Writer, moment, null_refused, positions,
 };
 use super::{TableInfo, assign};
 use crate::session::ClientSession;
@@ -44,6 +44,8 @@ pub(crate) struct CopyRows {
     progress: Progress,
     /// Of the next row.
     line: u64,
+    /// When it began.
+    now: Value<'static>,
 }
 
 /// Rows that wait to be written. Those that were written are used again.
@@ -96,6 +98,7 @@ impl CopyRows {
             kept: Kept::default(),
             progress: Progress::default(),
             line: 1 + u64::from(has_header),
+            now: moment()?,
         })
     }
 
@@ -185,7 +188,7 @@ impl CopyRows {
             }
             let end = waiting.min(begin + TOGETHER);
             let info = Arc::clone(&self.writer.info);
-            let defaults = self.defaults.values(session, end - begin, |_| Uses::All).await?;
+            let defaults = self.defaults.values(end - begin, &self.now, |_| Uses::All)?;
             let zone = session.zone();
             let lines = &self.kept.lines[begin..end];
             if !defaults.is_empty() {

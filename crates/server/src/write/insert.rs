@@ -15,6 +15,7 @@ mod plans;
 mod target;
 mod writer;
 
+pub(crate) use cells::moment;
 pub(crate) use defaults::{DefaultValues, Defaults, Uses};
 pub(crate) use overriding::without_overriding;
 pub(crate) use target::{Filler, column_name, null_refused, position, positions, text_of};
@@ -107,7 +108,7 @@ pub(super) async fn prepare(
     let listed = of
         .columns
         .iter()
-        .map(column_name)
+        .map(|name| column_name(&info, name))
         .collect::<Result<Vec<_>, _>>()?;
     let columns = positions(&info, listed.iter().copied())?;
     let ignored: Vec<usize> = match overriding {
@@ -374,7 +375,7 @@ impl Insert {
                     Uses::Some((0..count).map(place).collect())
                 }
             };
-            let defaults = self.defaults.values(session, count, uses).await?;
+            let defaults = self.defaults.values(count, &evaluated.now, uses)?;
             let mut rows = ValueRows {
                 filler: Filler::new(info, session.zone(), values.columns()),
                 values,
@@ -396,16 +397,14 @@ impl Insert {
         progress: &mut Progress,
     ) -> Result<(), Refusal> {
         let (batches, _) = session.read_all(rows.plan.clone(), parameters).await?;
+        let now = moment()?;
         // The last first, so that each is dropped as soon as it is written.
         let mut batches: Vec<RecordBatch> = batches.into_iter().rev().collect();
         while let Some(batch) = batches.pop() {
             for begin in (0..batch.num_rows()).step_by(TOGETHER) {
                 tokio::task::yield_now().await;
                 let part = batch.slice(begin, TOGETHER.min(batch.num_rows() - begin));
-                let defaults = self
-                    .defaults
-                    .values(session, part.num_rows(), |_| Uses::All)
-                    .await?;
+                let defaults = self.defaults.values(part.num_rows(), &now, |_| Uses::All)?;
                 self.write_part(rows, &part, &defaults, session, progress, parameters)?;
             }
         }

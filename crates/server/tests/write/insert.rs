@@ -240,6 +240,26 @@ fn what_is_wrong_is_told_as_postgresql_does() {
             "ON CONFLICT DO UPDATE requires inference specification or constraint name",
         ),
         (
+            "INSERT INTO t (t.id) VALUES (1)",
+            "42703",
+            "column \"t\" of relation \"t\" does not exist",
+        ),
+        (
+            "INSERT INTO t (id) VALUES (count(*))",
+            "42803",
+            "aggregate functions are not allowed in VALUES",
+        ),
+        (
+            "INSERT INTO t (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET n = n + 1",
+            "42702",
+            "column reference \"n\" is ambiguous",
+        ),
+        (
+            "INSERT INTO t (id) VALUES (1) ON CONFLICT (id) DO UPDATE SET n = 1 WHERE excluded.n",
+            "42804",
+            "argument of WHERE must be type boolean, not type integer",
+        ),
+        (
             "INSERT INTO t (id) VALUES (1) RETURNING nothing",
             "42703",
             "column \"nothing\" does not exist",

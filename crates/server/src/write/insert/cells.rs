@@ -49,7 +49,7 @@ pub(super) struct Values {
 
 /// What cells become when the statement runs.
 pub(super) struct Evaluated<'p> {
-    now: Option<Value<'static>>,
+    pub(super) now: Value<'static>,
     parameters: Vec<Option<Value<'p>>>,
     planned: Vec<Option<Value<'static>>>,
 }
@@ -163,10 +163,8 @@ impl Values {
     ) -> Result<Evaluated<'p>, Refusal> {
         let mut values = vec![None; parameters.len()];
         let mut is_read = vec![false; parameters.len()];
-        let mut now = None;
         for cell in &self.cells {
             match cell {
-                Cell::Now if now.is_none() => now = Some(moment()?),
                 Cell::Parameter(at) if !is_read.get(*at).copied().unwrap_or(true) => {
                     is_read[*at] = true;
                     let of = types.get(*at).copied().unwrap_or(Type::TEXT);
@@ -180,7 +178,7 @@ impl Values {
             planned.extend(part.values(session, parameters).await?);
         }
         Ok(Evaluated {
-            now,
+            now: moment()?,
             parameters: values,
             planned,
         })
@@ -203,7 +201,7 @@ impl Values {
                 Cell::Default | Cell::Ignored => filler.leave(*at),
                 Cell::Null => filler.set(*at, None)?,
                 Cell::Constant(value) => filler.set(*at, Some(value))?,
-                Cell::Now => filler.set(*at, evaluated.now.as_ref())?,
+                Cell::Now => filler.set(*at, Some(&evaluated.now))?,
                 Cell::Parameter(number) => {
                     let value = evaluated.parameters.get(*number).and_then(Option::as_ref);
                     filler.set(*at, value)?;
@@ -394,7 +392,7 @@ fn number(digits: &str) -> Cell {
 }
 
 /// `now()`, `CURRENT_TIMESTAMP`.
-fn is_now(function: &datafusion::sql::sqlparser::ast::Function) -> bool {
+pub(super) fn is_now(function: &datafusion::sql::sqlparser::ast::Function) -> bool {
     let name = match function.name.0.as_slice() {
         [only] => only.as_ident(),
         _ => None,
@@ -411,7 +409,11 @@ fn is_now(function: &datafusion::sql::sqlparser::ast::Function) -> bool {
     is_empty && function.over.is_none() && known.iter().any(|known| name.value.eq_ignore_ascii_case(known))
 }
 
-fn moment() -> Result<Value<'static>, Refusal> {
+/// The moment at which a statement runs.
+///
+/// # Errors
+/// A clock beyond PostgreSQL's times.
+pub(crate) fn moment() -> Result<Value<'static>, Refusal> {
     let microseconds = chrono::Utc::now().timestamp_micros();
     corun_wire::values::Timestamp::from_unix_microseconds(microseconds)
         .map(Value::Timestamptz)

@@ -1,22 +1,28 @@
 //! Columns' defaults that are expressions, such as `nextval('t_id_seq')`: each is evaluated once for each row that uses it.
-//!
-//! Of one row all are computed together, by a plan that is made once. Of many rows, one query computes those that as many rows use.
 
-use super::super::select::parsed;
-use super::plans::{OneRow, TOGETHER, column_values, select_of};
+use super::cells::is_now;
+use super::plans::column_values;
 use super::target::Filler;
 use crate::session::ClientSession;
+use crate::write::expressions::Expressions;
+use crate::write::select::{parsed, push, select};
 use crate::write::{ColumnDefault, TableInfo};
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::Schema;
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::Value;
 use datafusion::sql::sqlparser::ast::Expr;
+use std::sync::Arc;
 
 /// Expressions of columns that a statement may give their defaults.
 #[derive(Debug)]
-pub(crate) struct Defaults {
-    columns: Vec<(usize, Expr)>,
-    /// Of all of them.
-    one: Option<OneRow>,
+pub(crate) struct Defaults(Vec<(usize, Computed)>);
+
+#[derive(Debug)]
+enum Computed {
+    /// The moment at which the statement runs.
+    Now,
+    By(Box<Expressions>),
 }
 
 /// Which rows use a default.
@@ -36,7 +42,12 @@ impl Uses {
 }
 
 /// Values of defaults for some rows.
-pub(crate) struct DefaultValues(Vec<(usize, Uses, Vec<Option<Value<'static>>>)>);
+pub(crate) struct DefaultValues(Vec<(usize, Uses, Values)>);
+
+enum Values {
+    Same(Value<'static>),
+    Each(Vec<Option<Value<'static>>>),
+}
 
 impl DefaultValues {
     /// The columns of a row that use their defaults, and what these are.
@@ -46,7 +57,10 @@ impl DefaultValues {
                 Uses::All => row,
                 Uses::Some(places) => places.get(row).copied().flatten()? as usize,
             };
-            Some((*column, values.get(at)?.as_ref()))
+            match values {
+                Values::Same(value) => Some((*column, Some(value))),
+                Values::Each(values) => Some((*column, values.get(at)?.as_ref())),
+            }
         })
     }
 
@@ -77,80 +91,58 @@ impl Defaults {
     ) -> Result<Defaults, Refusal> {
         let mut found = Vec::new();
         for at in columns {
-            if let ColumnDefault::Expression(text) = &info.columns[at].default {
-                found.push((at, parsed(text)?));
-            }
+            let ColumnDefault::Expression(text) = &info.columns[at].default else {
+                continue;
+            };
+            let computed = match parsed(text)? {
+                Expr::Function(function) if is_now(&function) => Computed::Now,
+                expression => {
+                    let mut items = Vec::new();
+                    push(&mut items, expression);
+                    let select = select(items, Vec::new(), None);
+                    Computed::By(Box::new(Expressions::plan(session, select, &[], "").await?))
+                }
+            };
+            found.push((at, computed));
         }
-        let one = match found.is_empty() {
-            true => None,
-            false => {
-                let expressions = found.iter().map(|(_, of)| of.clone()).collect();
-                Some(OneRow::plan(session, expressions, &mut Vec::new(), "").await?)
-            }
-        };
-        Ok(Defaults { columns: found, one })
+        Ok(Defaults(found))
     }
 
     /// The columns that have an expression.
     pub(crate) fn columns(&self) -> impl Iterator<Item = usize> {
-        self.columns.iter().map(|(at, _)| *at)
+        self.0.iter().map(|(at, _)| *at)
     }
 
-    /// Evaluates them for so many rows.
+    /// Evaluates them for so many rows of a statement that runs at this moment.
     ///
     /// # Errors
     /// Whatever fails.
-    pub(crate) async fn values(
+    pub(crate) fn values(
         &self,
-        session: &mut ClientSession,
         rows: usize,
+        now: &Value<'static>,
         uses: impl Fn(usize) -> Uses,
     ) -> Result<DefaultValues, Refusal> {
-        let Some(one) = &self.one else {
-            return Ok(DefaultValues(Vec::new()));
-        };
-        let used: Vec<(usize, Uses)> = self.columns.iter().map(|(at, _)| (*at, uses(*at))).collect();
-        let counts: Vec<usize> = used.iter().map(|(_, uses)| uses.count(rows)).collect();
-        if counts.iter().all(|count| *count == 1) {
-            let values = one.values(session, &[]).await?;
-            let values = used.into_iter().zip(values);
-            return Ok(DefaultValues(
-                values
-                    .map(|((at, uses), value)| (at, uses, vec![value]))
-                    .collect(),
-            ));
-        }
-        let mut values: Vec<Vec<Option<Value<'static>>>> = vec![Vec::new(); used.len()];
-        let mut distinct: Vec<usize> = counts.iter().copied().filter(|count| *count > 0).collect();
-        distinct.sort_unstable();
-        distinct.dedup();
-        for count in distinct {
-            let of_count: Vec<usize> = (0..used.len()).filter(|at| counts[*at] == count).collect();
-            for part in of_count.chunks(TOGETHER) {
-                let expressions = part.iter().map(|at| self.columns[*at].1.clone()).collect();
-                let statement = select_of(expressions, count)?;
-                let planned = session.plan_ast(statement, &[], "").await?;
-                let (batches, _) = session.read_all(planned.plan, &[]).await?;
-                for batch in &batches {
-                    for (column, at) in part.iter().enumerate() {
-                        values[*at].extend(column_values(batch, column)?);
-                    }
+        let mut all = Vec::with_capacity(self.0.len());
+        for (column, computed) in &self.0 {
+            let uses = uses(*column);
+            let values = match (computed, uses.count(rows)) {
+                (_, 0) => continue,
+                (Computed::Now, _) => Values::Same(now.clone()),
+                (Computed::By(expressions), count) => {
+                    let values = column_values(&expressions.evaluate(&without_columns(count)?, &[])?, 0)?;
+                    Values::Each(values)
                 }
-            }
+            };
+            all.push((*column, uses, values));
         }
-        let is_short = values
-            .iter()
-            .zip(&counts)
-            .any(|(values, count)| values.len() != *count);
-        if is_short {
-            return Err(Refusal::new(
-                code::INTERNAL_ERROR,
-                "a default has not a value for each row",
-            ));
-        }
-        let values = used.into_iter().zip(values);
-        Ok(DefaultValues(
-            values.map(|((at, uses), values)| (at, uses, values)).collect(),
-        ))
+        Ok(DefaultValues(all))
     }
+}
+
+/// So many rows.
+fn without_columns(rows: usize) -> Result<RecordBatch, Refusal> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)
+        .map_err(|error| Refusal::new(code::INTERNAL_ERROR, error.to_string()))
 }

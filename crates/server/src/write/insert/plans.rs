@@ -2,57 +2,19 @@
 
 use super::cells::placeholder;
 use crate::session::{ClientSession, cells_as, columns_of, plain_columns};
+use crate::write::select::{push, select, statement};
 use arrow::array::RecordBatch;
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::{Kind, Type, Value};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Query, SelectItem, SetExpr, Statement, ValueWithSpan, Visit, Visitor,
-};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::ast::{Expr, ValueWithSpan, Visit, Visitor};
 use std::ops::ControlFlow;
 
 /// Expressions of one query at most: what the planner takes for each grows with their number.
 pub(super) const TOGETHER: usize = 128;
 
-fn not_readable(text: &str, why: &str) -> Refusal {
-    Refusal::new(
-        code::INTERNAL_ERROR,
-        format!("the expression {text} cannot be read: {why}"),
-    )
-}
-
-/// `SELECT` of these, with so many rows.
-///
-/// # Errors
-/// None that is known.
-pub(super) fn select_of(expressions: Vec<Expr>, rows: usize) -> Result<Statement, Refusal> {
-    let text = match rows {
-        1 => "SELECT 1".to_owned(),
-        rows => format!("SELECT 1 FROM generate_series(1, {rows})"),
-    };
-    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, &text);
-    let mut parsed = parsed.map_err(|error| not_readable(&text, &error.to_string()))?;
-    let Some(Statement::Query(mut query)) = parsed.pop() else {
-        return Err(not_readable(&text, "it is no query"));
-    };
-    let Query { body, .. } = query.as_mut();
-    if let SetExpr::Select(select) = body.as_mut() {
-        select.projection = expressions
-            .into_iter()
-            .enumerate()
-            .map(|(at, expr)| SelectItem::ExprWithAlias {
-                expr,
-                alias: Ident::new(format!("c{at}")),
-            })
-            .collect();
-    }
-    Ok(Statement::Query(query))
-}
-
-/// A plan of one row of expressions, and how many these are.
+/// A plan of one row of expressions.
 #[derive(Debug)]
 pub(super) struct OneRow {
     plan: LogicalPlan,
@@ -67,9 +29,30 @@ impl OneRow {
         text: &str,
     ) -> Result<OneRow, Refusal> {
         let used = parameters_in(&expressions);
-        let statement = select_of(expressions, 1)?;
+        let mut items = Vec::new();
+        for expression in expressions {
+            push(&mut items, expression);
+        }
+        let statement = statement(None, select(items, Vec::new(), None));
         let planned = session.plan_ast(statement, types, text).await?;
         add_types(types, &planned.parameters, &used);
+        if let LogicalPlan::Projection(projection) = &planned.plan {
+            match projection.input.as_ref() {
+                LogicalPlan::Aggregate(_) => {
+                    return Err(Refusal::new(
+                        "42803",
+                        "aggregate functions are not allowed in VALUES",
+                    ));
+                }
+                LogicalPlan::Window(_) => {
+                    return Err(Refusal::new(
+                        "42P20",
+                        "window functions are not allowed in VALUES",
+                    ));
+                }
+                _ => {}
+            }
+        }
         Ok(OneRow { plan: planned.plan })
     }
 

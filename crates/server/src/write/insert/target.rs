@@ -47,20 +47,25 @@ pub(crate) fn position(info: &TableInfo, name: &Ident) -> Result<usize, Refusal>
     })
 }
 
-/// A column's name in a list, which has no table before it.
+/// A name in a list of columns or constraints, which has no table before it.
 ///
 /// # Errors
 /// A name of several parts.
-pub(crate) fn column_name(name: &ObjectName) -> Result<&Ident, Refusal> {
-    match name.0.as_slice() {
-        [part] => part.as_ident().ok_or_else(|| several_parts(name)),
-        _ => Err(several_parts(name)),
+pub(crate) fn column_name<'n>(info: &TableInfo, name: &'n ObjectName) -> Result<&'n Ident, Refusal> {
+    let first = name.0.first().and_then(|part| part.as_ident());
+    match (name.0.len(), first) {
+        (1, Some(name)) => Ok(name),
+        (_, Some(first)) => Err(no_column(info, &folded(first))),
+        (_, None) => Err(Refusal::new(
+            code::SYNTAX_ERROR,
+            format!("{name} is no name of a column"),
+        )),
     }
 }
 
-fn several_parts(name: &ObjectName) -> Refusal {
-    let what = format!("cannot assign to {name}: it is no column's name");
-    Refusal::new(code::NOT_SUPPORTED, what)
+fn no_column(info: &TableInfo, name: &str) -> Refusal {
+    let what = format!("column \"{name}\" of relation \"{}\" does not exist", info.name);
+    Refusal::new("42703", what)
 }
 
 /// Fills rows of a table, one after the other, and sees that no column is NULL that cannot be.
