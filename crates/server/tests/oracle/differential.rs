@@ -1,7 +1,8 @@
 //! The same random statements on this server and on PostgreSQL: the same rows, columns, tags, SQLSTATEs, and the same tables at the end.
 //!
 //! A failure prints its seed, the statements that led to it, and both answers; `CORUN_TEST_SEED=N` runs that seed alone,
-//! `CORUN_TEST_ROUNDS` and `CORUN_TEST_STEPS` more of them. `CORUN_TEST_ALL=1` goes on with the next seed after a difference.
+//! `CORUN_TEST_ROUNDS` and `CORUN_TEST_STEPS` more of them. `CORUN_TEST_ALL=1` goes on with the next seed after a difference,
+//! `CORUN_TEST_STRICT=1` meets known ones, too.
 
 use super::harness::wire_client::{Said, WireClient};
 use super::harness::{Server, number_from_environment};

@@ -1,7 +1,7 @@
 //! SQL that writes beside what it is measured by: PostgreSQL on the same statements, its own programs as clients, a checker of histories, and
 //! kills while transactions run.
 //!
-//! Each suite runs for seconds here; variables of the environment make it longer: `CORUN_TEST_ROUNDS` and `CORUN_TEST_STEPS`
+//! Each suite runs for seconds here; variables of the environment make it longer: `CORUN_TEST_ROUNDS`, `CORUN_TEST_STEPS` and `CORUN_TEST_STRICT`
 //! (differential), `CORUN_TEST_SECONDS` (anomalies), `CORUN_TEST_KILLS` (crash), `CORUN_TEST_SEED` (all).
 
 #![allow(clippy::print_stderr, reason = "seeds, and what long runs have found")]

@@ -1,6 +1,7 @@
 //! [`Kind`]: types of columns, and texts of their values: few, so that keys and conditions meet.
 
 use super::super::random::Random;
+use super::known::Known;
 
 /// A type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,11 +87,22 @@ impl Kind {
             || self == Kind::Timestamp && other == Kind::Date
     }
 
+    /// Any type.
+    pub fn any(random: &mut Random) -> Kind {
+        loop {
+            let kind = Kind::ALL[random.below(Kind::ALL.len())];
+            let untyped = matches!(kind, Kind::Uuid | Kind::Bytes) && Known::UntypedLiterals.is_avoided();
+            if !untyped && !(kind == Kind::Char && Known::ExpressionTypes.is_avoided()) {
+                return kind;
+            }
+        }
+    }
+
     /// A value.
     pub fn literal(self, random: &mut Random) -> String {
         let from = |random: &mut Random, values: &[&str]| random.text(values);
         match self {
-            Kind::Small | Kind::Int | Kind::Big if random.percent(97) => {
+            Kind::Small | Kind::Int | Kind::Big if random.percent(97) || Known::Overflow.is_avoided() => {
                 (random.below(12) as i64 - 2).to_string()
             }
             Kind::Small => from(random, &["32767", "-32768"]),
@@ -108,12 +120,17 @@ impl Kind {
                     "'a b  '",
                 ],
             ),
+            Kind::Varchar if Known::Spaces.is_avoided() => from(random, &["'a'", "'b'", "''", "'abcde'"]),
             Kind::Varchar => from(
                 random,
                 &["'a'", "'b'", "''", "'abcde'", "'\u{20ac}'", "'abcd    '"],
             ),
             Kind::Char => from(random, &["'a'", "'b'", "''", "'abc'", "'x  '"]),
+            Kind::Bool if Known::UntypedLiterals.is_avoided() => from(random, &["true", "false"]),
             Kind::Bool => from(random, &["true", "false", "'t'", "'no'"]),
+            Kind::Numeric if Known::Fractions.is_avoided() => {
+                from(random, &["'0'", "'1.5'", "'2.25'", "'-3'", "'999999.99'"])
+            }
             Kind::Numeric => from(
                 random,
                 &["0", "1.5", "2.25", "-3", "0.005", "10.004", "999999.99", "'1e2'"],

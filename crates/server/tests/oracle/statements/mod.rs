@@ -5,11 +5,13 @@
 //! written. What it is not: a model of rows; PostgreSQL is that.
 
 mod kinds;
+mod known;
 mod rows;
 mod tables;
 
 use super::random::Random;
 pub use kinds::Kind;
+use known::Known;
 
 /// A column of the model.
 #[derive(Clone, Debug)]
@@ -151,15 +153,21 @@ impl Statements {
             return self.create_table();
         }
         match self.random.below(100) {
-            0..=2 if state == 'I' => Step::of(self.random.text(BEGINS)).then(Then::Begin),
+            0..=2 if state == 'I' => self.begin(),
             3..=12 if state == 'I' => self.definition(),
             3..=8 => self.within_transaction(),
             9..=12 if self.random.percent(25) => self.definition(),
             13..=15 => self.mistake(),
             16..=45 => self.insert(),
-            46..=58 => self.update(),
+            46..=58 => {
+                self.wrong = Known::LateConstants.is_avoided();
+                self.update()
+            }
             59..=66 => self.delete(),
-            67..=72 => self.merge(),
+            67..=72 => {
+                self.wrong = Known::LateConstants.is_avoided();
+                self.merge()
+            }
             _ => self.select(),
         }
     }
@@ -211,6 +219,17 @@ impl Statements {
         self.saved
             .iter()
             .rposition(|(saved, _)| saved.as_deref() == Some(name))
+    }
+
+    fn begin(&mut self) -> Step {
+        let mut text = self.random.text(BEGINS);
+        if Known::StartTransaction.is_avoided() {
+            text = text.replace("start transaction", "begin");
+        }
+        if Known::SetvalReadOnly.is_avoided() {
+            text = text.replace(" read only", "");
+        }
+        Step::of(text).then(Then::Begin)
     }
 
     fn after_an_error(&mut self) -> Step {

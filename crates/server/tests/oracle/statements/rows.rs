@@ -1,6 +1,6 @@
 //! Statements that read and write rows, and those that are wrong.
 
-use super::{Column, Kind, Statements, Step, Table};
+use super::{Column, Kind, Known, Statements, Step, Table};
 
 const COMPARISONS: &[&str] = &["=", "=", "<>", "<", "<=", ">", ">="];
 
@@ -31,7 +31,10 @@ impl Statements {
             ),
             7..=8 => match self.partner(column.kind) {
                 Some((other, with)) => {
-                    let not = self.random.text(&["", "", "not "]);
+                    let not = match Known::NotIn.is_avoided() {
+                        true => "",
+                        false => self.random.pick(&["", "", "not "]),
+                    };
                     match self.random.percent(50) {
                         true => format!(
                             "{not}exists (select 1 from {} z where z.{with} = {of})",
@@ -204,6 +207,7 @@ impl Statements {
         };
         let source = source.unwrap_or_else(|| {
             let rows = [1, 1, 1, 2, 3, 5][self.random.below(6)];
+            self.wrong = rows > 1 && Known::LateConstants.is_avoided();
             let rows: Vec<String> = (0..rows)
                 .map(|_| {
                     let values: Vec<String> = named.iter().map(|column| self.value(column)).collect();
@@ -260,7 +264,7 @@ impl Statements {
             .map(|at| table.columns[*at].name.as_str())
             .collect();
         if key.is_empty() || self.random.percent(25) {
-            return match self.random.percent(85) {
+            return match self.random.percent(85) || Known::ConflictTarget.is_avoided() {
                 true => " on conflict do nothing".to_owned(),
                 false => format!(" on conflict ({}) do nothing", self.column(table).name),
             };
@@ -272,7 +276,7 @@ impl Statements {
         let column = self.column(table).clone();
         let name = column.name;
         let value = match self.random.below(4) {
-            0 => self.value_of_update(&table.columns[0].clone(), "t"),
+            0 if !Known::ConflictKey.is_avoided() => self.value_of_update(&table.columns[0].clone(), "t"),
             1 if column.kind.is_integer() => format!("t.{name} + excluded.{name}"),
             _ => format!("excluded.{name}"),
         };
@@ -280,7 +284,7 @@ impl Statements {
             true => name,
             false => table.columns[0].name.clone(),
         };
-        let filter = match self.random.percent(25) {
+        let filter = match self.random.percent(25) && !Known::ConditionSubqueries.is_avoided() {
             true => self.filter(table, "t"),
             false => String::new(),
         };
@@ -402,7 +406,7 @@ impl Statements {
         );
         let value = table.columns[self.random.below(table.columns.len())].clone();
         for _ in 0..1 + self.random.below(2) {
-            let condition = match self.random.percent(40) {
+            let condition = match self.random.percent(40) && !Known::ConditionSubqueries.is_avoided() {
                 true => format!(" and {}", self.condition(&table, "t")),
                 false => String::new(),
             };
@@ -419,7 +423,7 @@ impl Statements {
             sql += &format!(" when matched{condition} then {action}");
         }
         if self.random.percent(70) {
-            let condition = match self.random.percent(30) {
+            let condition = match self.random.percent(30) && !Known::ConditionSubqueries.is_avoided() {
                 true => format!(" and {}", self.condition(&other, "o")),
                 false => String::new(),
             };
@@ -521,6 +525,9 @@ impl Statements {
                     ))
                     .computed()
                 }
+                None if Known::BigConstants.is_avoided() => {
+                    Step::of(format!("select 1::int from {name} t{filter}"))
+                }
                 None => Step::of(format!("select 1 from {name} t{filter}")),
             },
             10 => {
@@ -549,7 +556,7 @@ impl Statements {
             4 => format!("insert into {name} ({of}, {of}) values ({literal}, {literal})"),
             5 => format!("insert into {name} ({of}) values ({literal}, {literal})"),
             6 => format!("update {name} set {of} = {literal}, {of} = {literal}"),
-            7 => format!("update {name} set {of} = {wrong}"),
+            7 if !Known::LateConstants.is_avoided() => format!("update {name} set {of} = {wrong}"),
             8 => format!("insert into {name} ({of}) values ({wrong})"),
             9 => format!("selct * from {name}"),
             10 => format!("delete from {name} where nothing = 1"),
@@ -565,7 +572,7 @@ impl Statements {
             17 => format!("create index on {name} (nothing)"),
             18 => format!("insert into {name} ({of}) select {literal} from nowhere"),
             19 => format!("delete from {name} where {of} is null and 1 = 'x'"),
-            20 => format!("update {name} set {of} = {literal} where {of}"),
+            20 if !Known::FilterType.is_avoided() => format!("update {name} set {of} = {literal} where {of}"),
             _ => format!("delete from {name} where {of} = {literal} returning nothing"),
         };
         Step::of(sql).writes(&table)

@@ -24,7 +24,7 @@ impl Statements {
         };
         let mut parts = Vec::new();
         for at in 0..count {
-            let mut kind = Kind::ALL[self.random.below(Kind::ALL.len())];
+            let mut kind = Kind::any(&mut self.random);
             if at < key && self.random.percent(70) {
                 kind = Kind::Int;
             }
@@ -142,7 +142,7 @@ impl Statements {
                 Step::of(format!("drop table {exists}{name}{cascade}")).then(Then::Model(model))
             }
             0..=3 => {
-                let kind = Kind::ALL[self.random.below(Kind::ALL.len())];
+                let kind = Kind::any(&mut self.random);
                 let default = match self.random.percent(60) {
                     true => format!(" default {}", kind.literal(&mut self.random)),
                     false => String::new(),
