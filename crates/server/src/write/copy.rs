@@ -116,6 +116,7 @@ impl CopyRows {
             self.read(session, Some(part))?;
             if self.kept.rows_waiting() >= TOGETHER || self.kept.bytes >= KEPT_BYTES_MAX {
                 self.write(session).await?;
+                tokio::task::yield_now().await;
             }
         }
         Ok(())

@@ -21,7 +21,7 @@ pub(crate) use overriding::without_overriding;
 pub(crate) use target::{Filler, column_name, null_refused, position, positions, text_of};
 pub(crate) use writer::{Made, NewRows, Progress, TOGETHER, Writer};
 
-use self::cells::{Evaluated, Values, check_width, decided, placeholder, untyped};
+use self::cells::{Evaluated, Values, check_width, decided, placeholder};
 use self::overriding::{Overriding, overriding};
 use self::plans::{add_types, known_types, parameters_in};
 use super::checks::Checks;
@@ -29,12 +29,12 @@ use super::conflict::OnConflict;
 use super::returning::Returning;
 use super::select::{Target, alone};
 use super::{Change, Changed, Identity, PreparedChange, TableInfo};
-use crate::session::{ClientSession, Zone, cells_as, columns_of, plain_columns};
+use crate::session::{Cells, ClientSession, cells_as, columns_of, plain_columns};
 use crate::users::WriteRight;
 use arrow::array::RecordBatch;
 use corun_store::RowBuf;
 use corun_wire::error::{Refusal, code};
-use corun_wire::values::{Format, Type, Value};
+use corun_wire::values::Type;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{
@@ -65,16 +65,8 @@ enum Source {
 #[derive(Debug)]
 struct Rows {
     plan: LogicalPlan,
-    columns: Vec<RowsColumn>,
-}
-
-/// A column of a query's rows.
-#[derive(Debug, Clone, Copy)]
-struct RowsColumn {
-    /// Its place in the table; `None`: its values are not taken.
-    to: Option<usize>,
-    /// Texts are read as the column's type: they are literals or parameters that have no type of their own.
-    is_untyped: bool,
+    /// The places of its columns in the table; `None`: the values of one are not taken.
+    columns: Vec<Option<usize>>,
 }
 
 /// Plans an `INSERT`. `types` are those that the client gives for the first parameters (0: none).
@@ -210,7 +202,7 @@ impl Source {
                     .find(|(at, column)| always(column) && !values.is_default(*at))
                     .map(|(_, column)| *column)
             }
-            Source::Query(rows) => rows.columns.iter().filter_map(|column| column.to).find(always),
+            Source::Query(rows) => rows.columns.iter().copied().flatten().find(always),
         };
         let Some(column) = given.and_then(|at| info.columns.get(at)) else {
             return Ok(());
@@ -233,7 +225,7 @@ impl Source {
                 None => true,
                 Some(at) => (0..values.rows()).any(|row| values.uses_default(row, at)),
             },
-            Source::Query(rows) => rows.columns.iter().all(|of| of.to != Some(*column)),
+            Source::Query(rows) => !rows.columns.contains(&Some(*column)),
         })
     }
 }
@@ -269,9 +261,6 @@ impl Rows {
             )
         });
         let plain = plain.count();
-        let untyped: Vec<bool> = (0..plain)
-            .map(|at| expression(at).is_some_and(is_untyped))
-            .collect();
         for (at, column) in (0..plain).zip(columns) {
             if let Some(number) = expression(at).and_then(placeholder) {
                 if types.len() <= number {
@@ -288,27 +277,12 @@ impl Rows {
         add_types(types, &planned.parameters, &used);
         let width = planned.plan.schema().fields().len();
         check_width(columns.len(), width, is_listed)?;
-        let columns = columns
-            .iter()
-            .take(width)
-            .enumerate()
-            .map(|(at, column)| RowsColumn {
-                to: (!ignored.contains(column)).then_some(*column),
-                is_untyped: untyped.get(at).copied().unwrap_or(false),
-            });
+        let columns = columns.iter().take(width);
+        let columns = columns.map(|column| (!ignored.contains(column)).then_some(*column));
         Ok(Rows {
             plan: planned.plan,
             columns: columns.collect(),
         })
-    }
-}
-
-/// A literal or a parameter, which is what the column is.
-fn is_untyped(of: &Expr) -> bool {
-    match of {
-        Expr::Nested(inner) => is_untyped(inner),
-        Expr::Value(value) => untyped(&value.value).is_some() || placeholder(of).is_some(),
-        _ => false,
     }
 }
 
@@ -424,17 +398,14 @@ impl Insert {
         let arrays = plain_columns(part)?;
         let types = columns_of(part.schema_ref());
         let mut columns = Vec::with_capacity(rows.columns.len());
-        for ((of, array), column) in rows.columns.iter().zip(&arrays).zip(&types) {
-            if let Some(to) = of.to {
-                columns.push((to, of.is_untyped, cells_as(array.as_ref(), column.of.kind)?));
+        for ((to, array), column) in rows.columns.iter().zip(&arrays).zip(&types) {
+            if let Some(to) = to {
+                columns.push((*to, cells_as(array.as_ref(), column.of.kind)?));
             }
         }
         let given: Vec<usize> = columns.iter().map(|(to, ..)| *to).collect();
-        let zone = session.zone();
         let mut rows = QueryRows {
-            filler: Filler::new(info, zone, &given),
-            info,
-            zone,
+            filler: Filler::new(info, session.zone(), &given),
             columns,
             defaults,
             count: part.num_rows(),
@@ -467,12 +438,10 @@ impl NewRows for ValueRows<'_> {
     }
 }
 
-/// Rows of a query: where each column goes, whether it is untyped, and its values.
+/// Rows of a query: where each column goes, and its values.
 struct QueryRows<'a> {
     filler: Filler<'a>,
-    info: &'a TableInfo,
-    zone: Zone,
-    columns: Vec<(usize, bool, crate::session::Cells<'a>)>,
+    columns: Vec<(usize, Cells<'a>)>,
     defaults: &'a DefaultValues,
     count: usize,
 }
@@ -484,16 +453,8 @@ impl NewRows for QueryRows<'_> {
 
     fn row(&mut self, at: usize) -> Result<&RowBuf, Refusal> {
         self.filler.begin();
-        for (to, is_untyped, cells) in &self.columns {
-            let value = cells(at)?;
-            match &value {
-                Some(Value::Text(text)) if *is_untyped => {
-                    let of = self.info.columns[*to].declared.of;
-                    let value = Value::read(of, Format::Text, text.as_bytes(), &self.zone)?;
-                    self.filler.set(*to, Some(&value))?;
-                }
-                value => self.filler.set(*to, value.as_ref())?,
-            }
+        for (to, cells) in &self.columns {
+            self.filler.set(*to, cells(at)?.as_ref())?;
         }
         self.defaults.set(at, &mut self.filler)?;
         self.filler.finish()

@@ -243,7 +243,7 @@ pub(crate) fn placeholder(of: &Expr) -> Option<usize> {
 }
 
 /// The text of a literal that has no type of its own.
-pub(super) fn untyped(of: &SqlValue) -> Option<&str> {
+fn untyped(of: &SqlValue) -> Option<&str> {
     match of {
         SqlValue::SingleQuotedString(text)
         | SqlValue::EscapedStringLiteral(text)
