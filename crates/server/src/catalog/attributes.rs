@@ -32,6 +32,18 @@ pub(super) fn description(call: &Call<'_>) -> Result<ArrayRef> {
     }))
 }
 
+/// `identity_options(table, name)`: those of the column's sequence.
+pub(super) fn identity(call: &Call<'_>) -> Result<ArrayRef> {
+    let names = call.text(1)?;
+    let objects = call.number(0)?.into_iter().map(|number| call.object(number));
+    texts(objects.zip(names).map(|(object, name)| {
+        let object = object.filter(|object| object.kind == "class")?;
+        let name = name?;
+        let at = object.columns.iter().position(|column| *column == name)?;
+        object.identities.get(at)?.clone()
+    }))
+}
+
 /// `referenced_column(table, columns)`: table and name of the first.
 pub(super) fn referenced(call: &Call<'_>) -> Result<ArrayRef> {
     let numbers = DataType::List(Arc::new(Field::new_list_field(DataType::Int32, true)));

@@ -153,6 +153,7 @@ const FUNCTIONS: &[(&str, Returns, Run)] = &[
     ("attribute_default", Returns::Text, attributes::default),
     ("attribute_names", Returns::Texts, attributes::names),
     ("referenced_column", Returns::Text, attributes::referenced),
+    ("identity_options", Returns::Json, attributes::identity),
     ("format_type", Returns::Text, |call| {
         let modifiers = call.number(1)?;
         let types = call.number(0)?.into_iter().zip(modifiers);

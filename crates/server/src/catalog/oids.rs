@@ -38,6 +38,8 @@ pub(crate) struct Object {
     pub(crate) columns: Vec<String>,
     /// Defaults of a table's columns.
     pub(crate) defaults: Vec<Option<String>>,
+    /// What the sequences of its identity columns are, as JSON.
+    pub(crate) identities: Vec<Option<String>>,
     /// The definition as psql has it, where that is another.
     pub(crate) pretty: Option<String>,
     /// Comments on the object, and on its columns.

@@ -307,8 +307,41 @@ impl Shown {
     }
 }
 
+/// The one column of `generate_series` is called as the function, or as its alias.
+fn name_column(factor: &mut TableFactor) {
+    let TableFactor::Table {
+        name,
+        args: Some(_),
+        alias,
+        ..
+    } = factor
+    else {
+        return;
+    };
+    if last(name).is_none_or(|name| name != "generate_series") {
+        return;
+    }
+    let alias = alias.get_or_insert_with(|| ast::TableAlias {
+        explicit: true,
+        name: Ident::new("generate_series"),
+        columns: Vec::new(),
+        at: None,
+    });
+    if alias.columns.is_empty() {
+        alias.columns.push(ast::TableAliasColumnDef {
+            name: alias.name.clone(),
+            data_type: None,
+        });
+    }
+}
+
 impl VisitorMut for Shown {
     type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        name_column(factor);
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
         if let SetExpr::Select(select) = query.body.as_mut() {

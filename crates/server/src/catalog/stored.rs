@@ -16,6 +16,9 @@ use corun_store::{ForeignKeyDef, IndexDef, ReferentialAction};
 /// Tables of the dictionary.
 const OWN: [&str; 2] = ["columns", "sequences"];
 
+/// Numbers that a sequence that says nothing logs at once.
+const LOGGED: u32 = 32;
+
 /// Whether a table is the dictionary's, and no client's.
 pub(super) fn is_own(schema: &str, table: &str) -> bool {
     table.starts_with('\u{1}') || schema == DICTIONARY_SCHEMA && OWN.contains(&table)
@@ -83,7 +86,12 @@ pub(super) fn sequences(place: &Place<'_>) -> Vec<Sequence> {
             start: definition.start,
             increment: definition.increment,
             limits: numbers.limits,
-            cache: i64::from(definition.cache),
+            // So many are logged at once, as in PostgreSQL; sessions have no numbers of their own.
+            cache: if definition.cache <= LOGGED {
+                1
+            } else {
+                definition.cache.into()
+            },
             last: called.then_some(last),
             owner: owners
                 .iter()
@@ -140,6 +148,11 @@ pub(super) fn relation(place: &Place<'_>, view: &StoreView, info: &TableInfo) ->
             name: name.to_owned(),
             columns: columns.iter().map(|column| column.name.clone()).collect(),
             defaults: columns.iter().map(|column| column.default.clone()).collect(),
+            identities: info
+                .columns
+                .iter()
+                .map(|column| identity(view, info, column))
+                .collect(),
             comment: comment.clone(),
             comments: columns.iter().map(|column| column.comment.clone()).collect(),
             bytes: i64::try_from(info.table.bytes()).unwrap_or(i64::MAX),
@@ -182,6 +195,23 @@ pub(super) fn relation(place: &Place<'_>, view: &StoreView, info: &TableInfo) ->
         definition: None,
         comment,
     }
+}
+
+/// What the sequence of an identity column is, as SQLAlchemy wants it.
+fn identity(view: &StoreView, info: &TableInfo, column: &crate::write::Column) -> Option<String> {
+    let always = column.identity? == Identity::Always;
+    let mut owned = info.notes.sequences.iter();
+    let (_, sequence) = owned.find(|(of, _)| *of == column.name)?;
+    let parts = name_parts(sequence).ok()?;
+    let [schema, name] = parts.as_slice() else {
+        return None;
+    };
+    let numbers = Numbers::find(view, schema, name).ok()??;
+    let (definition, limits) = (numbers.sequence.definition(), numbers.limits);
+    Some(format!(
+        r#"{{"always" : {always}, "start" : {}, "increment" : {}, "minvalue" : {}, "maxvalue" : {}, "cache" : 1, "cycle" : {}}}"#,
+        definition.start, definition.increment, limits.minimum, limits.maximum, limits.cycles
+    ))
 }
 
 /// A constraint of a table, which gets its number.

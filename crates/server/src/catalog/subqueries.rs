@@ -55,7 +55,9 @@ impl VisitorMut for Before {
         let written = match of {
             Expr::Subquery(query) => {
                 let default = column_of_default(query).map(|column| call("attribute_default", column));
-                default.or_else(|| Some(call("referenced_column", column_of_key(query)?)))
+                let key = || Some(call("referenced_column", column_of_key(query)?));
+                let identity = || Some(call("identity_options", column_of_identity(query)?));
+                default.or_else(key).or_else(identity)
             }
             Expr::InSubquery {
                 expr,
@@ -121,6 +123,25 @@ fn column_of_default(query: &ast::Query) -> Option<Vec<Expr>> {
     let mut columns = Columns::default();
     _ = ast::Visit::visit(select.selection.as_ref()?, &mut columns);
     Some(vec![columns.named("attrelid")?, columns.named("attnum")?])
+}
+
+/// Table and name of the column whose sequence a subquery over `pg_sequence` describes as JSON.
+fn column_of_identity(query: &ast::Query) -> Option<Vec<Expr>> {
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return None;
+    };
+    let [from] = select.from.as_slice() else {
+        return None;
+    };
+    let TableFactor::Table { name, .. } = &from.relation else {
+        return None;
+    };
+    if last(name)? != "pg_sequence" || !from.joins.is_empty() {
+        return None;
+    }
+    let mut columns = Columns::default();
+    _ = ast::Visit::visit(select.selection.as_ref()?, &mut columns);
+    Some(vec![columns.named("attrelid")?, columns.named("attname")?])
 }
 
 /// Table and numbers of the columns whose first a subquery names, as `table.column`.
@@ -213,6 +234,52 @@ impl Visitor for Columns {
         {
             self.0.push((last.value.to_ascii_lowercase(), of.clone()));
         }
+        // `c.confkey[1]`
+        if let Expr::CompoundFieldAccess { root, access_chain } = of
+            && let Expr::Identifier(table) = root.as_ref()
+            && let Some(ast::AccessExpr::Dot(Expr::Identifier(column))) = access_chain.first()
+        {
+            let names = vec![table.clone(), column.clone()];
+            let name = column.value.to_ascii_lowercase();
+            self.0.push((name, Expr::CompoundIdentifier(names)));
+        }
         ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::catalog::parse;
+
+    #[track_caller]
+    fn check(sql: &str, wanted: &str) {
+        let found = parse(sql).expect("SQL");
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert!(found.join("; ").contains(wanted), "{found:?}");
+    }
+
+    #[test]
+    fn subqueries_of_clients_are_calls() {
+        check(
+            "SELECT (SELECT k.relname || '.' || a.attname FROM pg_attribute AS a JOIN pg_class AS k ON a.attrelid = k.oid \
+             WHERE a.attrelid = c.confrelid AND a.attnum = c.confkey[1]) AS r FROM pg_constraint c",
+            "referenced_column(c.confrelid, c.confkey) AS r",
+        );
+        check(
+            "SELECT CASE WHEN a.attidentity <> '' THEN (SELECT json_build_object('start', pg_sequence.seqstart) FROM pg_sequence \
+             WHERE pg_sequence.seqrelid = pg_get_serial_sequence(a.attrelid::regclass::text, a.attname)::regclass::oid) END AS i \
+             FROM pg_attribute a",
+            "THEN identity_options(a.attrelid, a.attname) END AS i",
+        );
+        check(
+            "SELECT conname FROM pg_constraint c WHERE confrelid IN (SELECT pg_catalog.pg_partition_ancestors('7') \
+             UNION ALL VALUES ('7'::pg_catalog.regclass)) AND contype = 'f'",
+            "WHERE confrelid = '7' AND contype = 'f'",
+        );
+        check("SELECT nextval('s'::regclass) AS n", "SELECT nextval('s') AS n");
+        check(
+            "SELECT nextval('a.s'::pg_catalog.regclass) AS n",
+            "SELECT nextval('a.s') AS n",
+        );
     }
 }

@@ -8,7 +8,7 @@ use super::sequence::{Plan, plan};
 use super::step::{Step, note};
 use crate::catalog::folded;
 use crate::session::Zone;
-use crate::write::{Column, ColumnDefault, Identity, Property, declared, store_type};
+use crate::write::{Column, ColumnDefault, Identity, Property, needs_entry, store_type};
 use corun_store::{ColumnDef as StoreColumn, Constant};
 use corun_wire::error::Refusal;
 use datafusion::sql::sqlparser::ast::{
@@ -223,7 +223,7 @@ pub(super) fn constant_of(of: &Column) -> Option<Constant> {
 pub(super) fn notes(at: &At, of: &Column, sequence: Option<&At>) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut put = |property, value: String| steps.push(note(at, &of.name, property, value));
-    if declared(of.stored) != of.declared {
+    if needs_entry(&of.declared, of.stored) {
         put(Property::Type, of.declared.to_string());
     }
     if let ColumnDefault::Expression(text) = &of.default {

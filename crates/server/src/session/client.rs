@@ -1,9 +1,11 @@
 //! [`ClientSession`]: one client.
 
 pub(super) mod run;
+mod short;
 
 pub use self::run::CopyWanted;
 use self::run::returns_rows;
+pub(in crate::session) use self::short::{ShortSlot, ShortTexts};
 use super::bounded::Constants;
 use super::cancel::CancelHandle;
 use super::commands::{no_cursor, schema_of, unsupported};
@@ -79,6 +81,7 @@ pub struct Prepared {
     plan: Mutex<Option<Kept>>,
     /// Of a statement that writes, and the definitions that it was planned with.
     change: Option<(u64, Arc<PreparedChange>)>,
+    short: ShortSlot,
 }
 
 impl Prepared {
@@ -101,8 +104,8 @@ pub(super) struct Copying {
 struct Kept {
     plan: LogicalPlan,
     made: Instant,
-    /// The versions of the session's settings and of everyone's rights.
-    of: (u64, u64),
+    /// The versions of the session's settings, of everyone's rights, and of the definitions.
+    of: (u64, u64, u64),
 }
 
 /// One client. Dropping it ends what it runs.
@@ -133,6 +136,8 @@ pub struct ClientSession {
     /// Where the database is a store.
     pub(super) store: Option<StoreTransaction>,
     pub(super) copying: Option<Copying>,
+    /// Those that take the short path.
+    pub(super) texts: ShortTexts,
 }
 
 impl std::fmt::Debug for ClientSession {
@@ -191,6 +196,7 @@ impl ClientSession {
             turns: Mutex::default(),
             store,
             copying: None,
+            texts: ShortTexts::default(),
         }
     }
 
@@ -231,6 +237,9 @@ impl ClientSession {
         types: &[u32],
     ) -> Result<Arc<Prepared>, Refusal> {
         let limits = self.begin(&statement);
+        if !statement.kind.is_quick() {
+            self.leave_short_path().await;
+        }
         let prepared = match self.check_transaction(&statement.kind) {
             Ok(()) => limits.limited(self.prepared(&statement, types)).await,
             Err(refusal) => Err(refusal),
@@ -246,6 +255,7 @@ impl ClientSession {
             statement: statement.clone(),
             plan: Mutex::default(),
             change: None,
+            short: ShortSlot::default(),
         };
         if let Some(written) = self.written(&statement.kind)? {
             if let Written::Change(sql) = written {
@@ -268,6 +278,7 @@ impl ClientSession {
                 *prepared.plan.lock() = Some(self.kept(plan));
             }
             Kind::Explain { of, .. } => {
+                self.written(&of.kind)?;
                 if let Kind::Planned(sql) = &of.kind {
                     let Planned { plan, parameters } = self.plan(sql, types, &of.text).await?;
                     if !is_query(&plan) {
@@ -289,6 +300,7 @@ impl ClientSession {
             }
             // Here already: drivers bind the parameters that they count in the text.
             Kind::CopyIn(_) => self.check_writes("COPY FROM")?,
+            Kind::LockTable(_) if self.store.is_none() => return Err(unsupported("LOCK")),
             Kind::Unsupported(what) => return Err(unsupported(what)),
             kind => prepared.columns = schema_of(kind, None).map(|schema| columns_of(&schema)),
         }
@@ -305,11 +317,17 @@ impl ClientSession {
         Kept {
             plan,
             made: Instant::now(),
-            of: (self.applied, self.engine.rights.version()),
+            of: self.versions(),
         }
     }
 
-    fn named(&self, name: &str) -> Result<&Arc<Prepared>, Refusal> {
+    /// What a plan depends on.
+    pub(super) fn versions(&self) -> (u64, u64, u64) {
+        let definitions = self.definitions_version();
+        (self.applied, self.engine.rights.version(), definitions)
+    }
+
+    pub(super) fn named(&self, name: &str) -> Result<&Arc<Prepared>, Refusal> {
         self.statements.get(name).ok_or_else(|| {
             Refusal::new(
                 code::UNDEFINED_STATEMENT,
@@ -348,6 +366,7 @@ impl ClientSession {
             prepared: Arc::clone(of),
             parameters,
             state: State::Ready,
+            shown: None,
         })
     }
 

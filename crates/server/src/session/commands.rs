@@ -172,7 +172,8 @@ impl ClientSession {
 
     /// The right with the schemas of its tables, which there must be.
     fn found(&self, right: &Right) -> Result<Right, Refusal> {
-        let schemas = self.engine.schemas(&self.shared.database);
+        let mut schemas = self.engine.schemas(&self.shared.database);
+        schemas.extend(self.store.iter().flat_map(|store| store.view().schemas()));
         let schema = |name: &str| match schemas.iter().any(|known| known == name) {
             true => Ok(()),
             false => Err(Refusal::new(
@@ -299,9 +300,15 @@ impl ClientSession {
         Ok(Some(tag))
     }
 
+    /// Without `READ WRITE` where nothing can be written: it is taken, as what writes is refused itself.
+    fn kept_modes(&self, modes: &[Mode]) -> Vec<Mode> {
+        let is_kept = |mode: &&Mode| self.store.is_some() || **mode != ("transaction_read_only", "off");
+        modes.iter().filter(is_kept).copied().collect()
+    }
+
     /// Modes of the transaction that is open.
     fn set_local_modes(&mut self, modes: &[Mode]) -> Result<(), Refusal> {
-        for (name, value) in modes {
+        for (name, value) in &self.kept_modes(modes) {
             let is_used = self.store.as_ref().is_some_and(StoreTransaction::is_used);
             if is_used && *name == "transaction_isolation" {
                 let what = "SET TRANSACTION ISOLATION LEVEL must be called before any query";
@@ -315,7 +322,7 @@ impl ClientSession {
 
     fn set_modes(&mut self, modes: &[Mode], session: bool) -> Result<&'static str, Refusal> {
         if session {
-            for (name, value) in modes {
+            for (name, value) in &self.kept_modes(modes) {
                 let name = format!("default_{name}");
                 self.shared.settings.lock().set(&name, Some(value), false)?;
             }
@@ -344,6 +351,7 @@ impl ClientSession {
 
     /// Ends what statements have written outside of a transaction block.
     pub(super) async fn end_implicit(&mut self, commit: bool) -> Result<(), Refusal> {
+        self.texts.implicit_ended();
         match self.store.as_ref().is_some_and(StoreTransaction::is_used) {
             true => self.end_on_store(commit).await,
             false => Ok(()),
@@ -352,9 +360,11 @@ impl ClientSession {
 
     /// The same for a text that failed.
     pub(super) fn fail_implicit(&mut self) {
-        if self.transaction == TransactionStatus::Idle
-            && let Some(store) = &mut self.store
-        {
+        if self.transaction != TransactionStatus::Idle {
+            return;
+        }
+        self.texts.implicit_ended();
+        if let Some(store) = &mut self.store {
             store.rollback();
         }
     }
@@ -366,6 +376,7 @@ impl ClientSession {
 
     pub(super) fn end_transaction(&mut self, commit: bool) {
         self.shared.settings.lock().end(commit);
+        self.texts.transaction_ended(commit);
         let before = self.config_before.take();
         if let Some(before) = before.filter(|_| !commit) {
             *self.context.state_ref().write().config_mut() = before;
@@ -456,6 +467,7 @@ impl ClientSession {
             prepared,
             parameters: Vec::new(),
             state: State::Ready,
+            shown: None,
         };
         self.cursors.insert(name.to_owned(), (portal, hold));
         Ok(())

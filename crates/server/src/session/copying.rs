@@ -6,7 +6,7 @@
 //! ```
 
 use super::client::run::Counted;
-use super::client::{ClientSession, Copying, CopyWanted};
+use super::client::{ClientSession, CopyWanted, Copying};
 use super::portal::{Ran, Sink};
 use super::statement::CopyInto;
 use crate::write::CopyRows;
@@ -27,7 +27,14 @@ impl ClientSession {
     /// Begins: the rows come in [`ClientSession::copy_data`].
     pub(super) async fn begin_copy(&mut self, into: &CopyInto) -> Result<Ran, Refusal> {
         self.check_writes("COPY FROM")?;
-        let rows = CopyRows::begin(self, &into.table, &into.columns, into.options.clone()).await?;
+        let rows = CopyRows::begin(
+            self,
+            &into.table,
+            &into.columns,
+            into.options.clone(),
+            into.is_header_matched,
+        );
+        let rows = rows.await?;
         let ran = Ran::CopyIn {
             binary: into.options.format == CopyFormat::Binary,
             columns: rows.columns(),

@@ -9,8 +9,8 @@ use super::store_transaction::StoreTransaction;
 use crate::catalog::{self, ActivityFact, RoleFact, SessionFacts};
 use crate::data::{Data, DataConfig, DataError, DataUser, FileRights};
 use crate::operate::{StatementLog, Statements};
-use crate::write::sequences::{self, SequenceSession};
 use crate::users::{Change, UserLimits, WriteRight};
+use crate::write::sequences::{self, SequenceSession};
 use corun_datafusion::{
     Coordinator, CoordinatorOptions, EngineError, EngineOptions, Joins, SharedWorkState, set_for_memory_limit,
 };
@@ -398,12 +398,17 @@ impl Engine {
             options.extensions.insert(constants.clone());
         }
         let pid = who.pid;
-        let shared = Arc::new(Shared::new(who, database, settings, Arc::downgrade(&self.0)));
+        let mut shared = Shared::new(who, database, settings, Arc::downgrade(&self.0));
+        shared.view.clone_from(&view);
+        let shared = Arc::new(shared);
         let facts: Arc<dyn SessionFacts> = Arc::clone(&shared) as _;
         catalog::install_writing(&context, facts, view.clone()).map_err(failed)?;
         if let Some(view) = &view {
             let of = Arc::downgrade(&shared);
-            let path = move || of.upgrade().map_or_else(Vec::new, |session| session.search_path());
+            let path = move || {
+                of.upgrade()
+                    .map_or_else(Vec::new, |session| session.search_path())
+            };
             for function in sequences::functions(view, &Arc::new(SequenceSession::new(path))) {
                 context.register_udf(function);
             }

@@ -233,6 +233,17 @@ fn of_schema(error: &SchemaError) -> Refusal {
     match error {
         SchemaError::FieldNotFound { field, valid_fields } => {
             let name = field.flat_name().replace('"', "");
+            // A name that is neither a table here nor a structure.
+            if let Some(relation) = &field.relation
+                && !valid_fields.is_empty()
+                && !valid_fields.iter().any(|valid| {
+                    let of = valid.relation.as_ref();
+                    of.is_some_and(|of| of.table() == relation.table()) || valid.name == relation.table()
+                })
+            {
+                let what = format!("missing FROM-clause entry for table \"{}\"", relation.table());
+                return Refusal::new(UNDEFINED_TABLE, what);
+            }
             let refusal = match &field.relation {
                 Some(_) => Refusal::new(UNDEFINED_COLUMN, format!("column {name} does not exist")),
                 None => Refusal::new(UNDEFINED_COLUMN, format!("column \"{name}\" does not exist")),
@@ -375,6 +386,9 @@ fn of_execution(what: &str) -> Refusal {
     let lower = what.to_ascii_lowercase();
     let code = if lower.contains("divi") && lower.contains("by zero") {
         return Refusal::new(DIVISION_BY_ZERO, "division by zero");
+    } else if lower.contains("scalar subquery returned more than one row") {
+        let what = "more than one row returned by a subquery used as an expression";
+        return Refusal::new("21000", what);
     } else if lower.contains("unrecognized configuration parameter") {
         code::UNDEFINED_OBJECT
     } else if lower.contains("invalid value for parameter") {

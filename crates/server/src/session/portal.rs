@@ -63,6 +63,8 @@ pub struct Portal {
     pub(super) prepared: Arc<Prepared>,
     pub(super) parameters: Vec<ScalarValue>,
     pub(super) state: State,
+    /// The client's text, where the statement has parameters in the place of its literals.
+    pub(super) shown: Option<Arc<str>>,
 }
 
 impl std::fmt::Debug for Portal {

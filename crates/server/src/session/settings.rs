@@ -203,8 +203,12 @@ impl Settings {
     /// It ends.
     pub(super) fn end(&mut self, commit: bool) {
         if let Some((committed, rolled_back)) = self.ends.take() {
-            self.now = if commit { committed } else { rolled_back };
-            self.renewed();
+            let after = if commit { committed } else { rolled_back };
+            // Most transactions change no setting, and what was planned before holds.
+            if after != self.now {
+                self.now = after;
+                self.renewed();
+            }
         }
     }
 

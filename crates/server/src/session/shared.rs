@@ -4,11 +4,12 @@ use super::client::Identity;
 use super::engine::Inner;
 use super::settings::{SERVER_VERSION, Settings};
 use crate::catalog::{ActivityFact, RoleFact, SessionFacts, SettingFact};
+use crate::data::StoreView;
 use crate::operate::shown;
 use crate::users::WriteRight;
 use corun_model::cache::coschedule::QueryId;
 use parking_lot::Mutex;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Longest statement that `pg_stat_activity` shows, PostgreSQL's number.
@@ -21,6 +22,8 @@ pub(super) struct Shared {
     engine: Weak<Inner>,
     pub(super) settings: Mutex<Settings>,
     doing: Mutex<Doing>,
+    /// Of the store that the database is.
+    pub(super) view: Option<Arc<StoreView>>,
 }
 
 #[derive(Default)]
@@ -58,6 +61,7 @@ impl Shared {
                 state: "idle",
                 ..Doing::default()
             }),
+            view: None,
         }
     }
 
@@ -124,7 +128,10 @@ impl SessionFacts for Shared {
         // A schema of the user's own there is only where somebody made a folder of that name.
         let known = self.engine.upgrade().map(|engine| engine.schemas(&self.database));
         match known {
-            Some(known) => path.into_iter().filter(|schema| known.contains(schema)).collect(),
+            Some(mut known) => {
+                known.extend(self.view.iter().flat_map(|view| view.schemas()));
+                path.into_iter().filter(|schema| known.contains(schema)).collect()
+            }
             None => path,
         }
     }

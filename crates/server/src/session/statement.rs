@@ -10,10 +10,11 @@ use self::reader::Reader;
 use super::error;
 use crate::catalog;
 use crate::users::Change;
+use corun_store::Lock;
 use corun_wire::error::{Refusal, code};
-use corun_wire::values::{CopyFormat, CopyOptions};
+use corun_wire::values::CopyOptions;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{CopyLegacyCsvOption, CopyLegacyOption, CopyOption, Ident, ObjectName, Query, Statement as Sql};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query, Statement as Sql};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 use std::sync::Arc;
@@ -31,6 +32,17 @@ pub(super) struct CopyInto {
     /// None: all.
     pub(super) columns: Vec<Ident>,
     pub(super) options: CopyOptions,
+    /// `HEADER MATCH`.
+    pub(super) is_header_matched: bool,
+}
+
+/// `LOCK TABLE`.
+#[derive(Debug)]
+pub(super) struct LockTable {
+    pub(super) tables: Vec<ObjectName>,
+    /// Whether others may read them, or nothing is locked.
+    pub(super) lock: Option<Lock>,
+    pub(super) wait: bool,
 }
 
 /// A statement of a text.
@@ -115,7 +127,22 @@ pub(super) enum Kind {
         statement: Result<Arc<Sql>, Refusal>,
     },
     CopyIn(Arc<CopyInto>),
+    LockTable(Arc<LockTable>),
+    /// `SET CONSTRAINTS ALL`.
+    Constraints {
+        deferred: bool,
+    },
     Unsupported(String),
+}
+
+impl Kind {
+    /// Whether there is nothing to plan.
+    pub(super) fn is_quick(&self) -> bool {
+        matches!(
+            self,
+            Kind::Empty | Kind::Begin(_) | Kind::Commit | Kind::Savepoint(_) | Kind::Release(_)
+        )
+    }
 }
 
 impl Parsed {
@@ -283,70 +310,4 @@ fn parsed_by_catalog(text: &str) -> Result<Statement, Refusal> {
             "syntax error: one statement is expected",
         )),
     }
-}
-
-/// Options as they were written before PostgreSQL 9.0, as those of now.
-fn modern(legacy: &[CopyLegacyOption]) -> Result<Vec<CopyOption>, Refusal> {
-    let mut options = Vec::new();
-    for option in legacy {
-        match option {
-            CopyLegacyOption::Binary => options.push(CopyOption::Format(Ident::new("binary"))),
-            CopyLegacyOption::Delimiter(c) => options.push(CopyOption::Delimiter(*c)),
-            CopyLegacyOption::Null(text) => options.push(CopyOption::Null(text.clone())),
-            CopyLegacyOption::Csv(of) => {
-                options.push(CopyOption::Format(Ident::new("csv")));
-                for of in of {
-                    options.push(match of {
-                        CopyLegacyCsvOption::Header => CopyOption::Header(true),
-                        CopyLegacyCsvOption::Quote(c) => CopyOption::Quote(*c),
-                        CopyLegacyCsvOption::Escape(c) => CopyOption::Escape(*c),
-                        other => {
-                            let what = format!("the option {other} of COPY is not supported");
-                            return Err(Refusal::new(code::NOT_SUPPORTED, what));
-                        }
-                    });
-                }
-            }
-            other => {
-                let what = format!("the option {other} of COPY is not supported");
-                return Err(Refusal::new(code::NOT_SUPPORTED, what));
-            }
-        }
-    }
-    Ok(options)
-}
-
-fn copy_options(given: &[CopyOption]) -> Result<CopyOptions, Refusal> {
-    let wrong = |what: String| Refusal::new(code::INVALID_PARAMETER_VALUE, what);
-    let format = given.iter().find_map(|option| match option {
-        CopyOption::Format(name) => Some(name.value.to_ascii_lowercase()),
-        _ => None,
-    });
-    let format = match format.as_deref() {
-        None | Some("text") => CopyFormat::Text,
-        Some("csv") => CopyFormat::Csv,
-        Some("binary") => CopyFormat::Binary,
-        Some(other) => return Err(wrong(format!("COPY format \"{other}\" not recognized"))),
-    };
-    let mut options = CopyOptions::of(format);
-    let byte =
-        |c: char| u8::try_from(c).map_err(|_| wrong(format!("COPY takes no option of several bytes: '{c}'")));
-    for option in given {
-        match option {
-            // Nobody else sees the rows before the transaction commits, whether they are frozen or not.
-            CopyOption::Format(_) | CopyOption::Freeze(_) => {}
-            CopyOption::Delimiter(c) => options.delimiter = byte(*c)?,
-            CopyOption::Null(text) => options.null.clone_from(text),
-            CopyOption::Header(header) => options.header = *header,
-            CopyOption::Quote(c) => options.quote = byte(*c)?,
-            CopyOption::Escape(c) => options.escape = byte(*c)?,
-            CopyOption::Encoding(name) if name.to_ascii_lowercase().starts_with("utf") => {}
-            other => {
-                let what = format!("the option {other} of COPY is not supported");
-                return Err(Refusal::new(code::NOT_SUPPORTED, what));
-            }
-        }
-    }
-    options.check()?;
-    Ok(options)
 }

@@ -13,6 +13,7 @@
 
 use super::cancel::CancelHandle;
 use super::store_error::refusal_of;
+use crate::short::may_block;
 use crate::data::StoreView;
 use corun_store::lock::LockError;
 use corun_store::park::{self, Park};
@@ -70,7 +71,7 @@ impl From<corun_store::RowError> for StoreFailure {
 }
 
 impl StoreFailure {
-    fn refusal(self) -> Refusal {
+    pub(super) fn refusal(self) -> Refusal {
         match self {
             StoreFailure::Store(error) => refusal_of(&error),
             StoreFailure::Told(refusal) => refusal,
@@ -123,6 +124,10 @@ impl Park for StatementPark {
         self.end.is_reached()
     }
 }
+
+/// What nobody is told: on the event loop's thread a statement would have to wait for a lock. Nothing is left of what was tried, and it runs again
+/// on a thread that may block.
+pub(super) const WOULD_WAIT: &str = "corun: would wait";
 
 type AtEnd = Box<dyn FnOnce(&Store) + Send + Sync>;
 
@@ -239,6 +244,10 @@ impl StoreTransaction {
         let mut answer = work(&mut transaction);
         if answer.as_ref().is_err_and(StoreFailure::is_timeout) {
             transaction.rollback_to(&begin).map_err(|error| refusal_of(&error))?;
+            if !may_block() {
+                transaction.suspend();
+                return Err(Refusal::new(WOULD_WAIT, "a lock would be waited for"));
+            }
             transaction.set_lock_timeout(wait);
             // Other sessions go on meanwhile: the runtime hands this thread's tasks to another.
             answer = tokio::task::block_in_place(|| work(&mut transaction));
@@ -260,6 +269,40 @@ impl StoreTransaction {
         }
     }
 
+    /// As [`StoreTransaction::run`], but a lock that is not there at once is refused.
+    ///
+    /// # Errors
+    /// As there; `refused` says what is told where a lock was not granted.
+    pub(crate) fn run_without_waiting<R>(
+        &mut self,
+        work: impl FnOnce(&mut Transaction<'_>) -> Result<R, StoreFailure>,
+        refused: impl FnOnce() -> Refusal,
+    ) -> Result<R, Refusal> {
+        let mut transaction = begun(self.session.get_mut(), &self.view, &self.end)?;
+        transaction.set_lock_timeout(Duration::ZERO);
+        let answer = work(&mut transaction);
+        transaction.suspend();
+        self.wrote = true;
+        answer.map_err(|failure| match failure.is_timeout() {
+            true => refused(),
+            false => failure.refusal(),
+        })
+    }
+
+    /// As [`StoreTransaction::run`], of work that writes nothing.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn run_reading<R>(
+        &mut self,
+        work: impl FnMut(&mut Transaction<'_>) -> Result<R, StoreFailure>,
+    ) -> Result<R, Refusal> {
+        let before = self.wrote;
+        let answer = self.run(work);
+        self.wrote = before;
+        answer
+    }
+
     /// As [`StoreTransaction::run`], for definitions.
     ///
     /// # Errors
@@ -278,7 +321,11 @@ impl StoreTransaction {
     fn show_definitions(&mut self) -> Result<(), Refusal> {
         let slot = self.session.get_mut();
         let transaction = begun(slot, &self.view, &self.end)?;
-        self.view.set_own(transaction.tables(), transaction.schemas());
+        self.view.set_own(
+            transaction.tables(),
+            transaction.schemas(),
+            transaction.sequences(),
+        );
         transaction.suspend();
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! What a session offers to those who write ([`crate::write`], [`crate::define`]), and how its statements get there.
 
-use super::client::{ClientSession, Prepared};
+use super::client::{ClientSession, Effect, Prepared};
 use super::error::more;
 use super::plan::{Planned, read_only};
 use super::portal::{Rows, Source, Tag};
-use super::statement::Kind;
+use super::statement::{Kind, LockTable};
 use super::store_transaction::{Isolation, Modes, StatementEnd, StoreTransaction};
 use super::zone::Zone;
 use crate::catalog::{SessionFacts as _, folded, plannable};
@@ -47,7 +47,7 @@ impl ClientSession {
             Kind::Planned(planned) if self.store.is_some() => {
                 return Ok(match planned.as_ref() {
                     Statement::Statement(sql) => match sql.as_ref() {
-                        Sql::Query(query) if !query.locks.is_empty() => Some(Written::Change(sql)),
+                        Sql::Query(query) if write::changes(query) => Some(Written::Change(sql)),
                         Sql::Drop {
                             object_type: ObjectType::Table,
                             names,
@@ -107,6 +107,27 @@ impl ClientSession {
         parameters: &[ScalarValue],
     ) -> Result<Option<(String, Option<Rows>)>, Refusal> {
         let statement = &prepared.statement;
+        match &statement.kind {
+            Kind::Execute { name, arguments } => {
+                let inner = Arc::clone(self.named(name)?);
+                if self.written(&inner.statement.kind)?.is_none() {
+                    return Ok(None);
+                }
+                let parameters = self
+                    .arguments(name, &inner.parameters, arguments.as_deref())
+                    .await?;
+                return Box::pin(self.run_written(&inner, &parameters)).await;
+            }
+            Kind::LockTable(lock) => {
+                self.lock_tables(lock)?;
+                return Ok(Some(("LOCK TABLE".to_owned(), None)));
+            }
+            Kind::Constraints { deferred } => {
+                self.set_constraints(*deferred)?;
+                return Ok(Some(("SET CONSTRAINTS".to_owned(), None)));
+            }
+            _ => {}
+        }
         let Some(written) = self.written(&statement.kind)? else {
             return Ok(None);
         };
@@ -136,13 +157,85 @@ impl ClientSession {
         }
     }
 
+    /// `LOCK TABLE`.
+    fn lock_tables(&mut self, lock: &LockTable) -> Result<(), Refusal> {
+        if self.transaction == TransactionStatus::Idle {
+            let what = "LOCK TABLE can only be used in transaction blocks";
+            return Err(Refusal::new(more::NO_TRANSACTION, what));
+        }
+        let tables = lock.tables.iter().map(|name| self.table_info(name));
+        let tables = tables.collect::<Result<Vec<_>, _>>()?;
+        for info in &tables {
+            self.check_may_write(WriteRight::Update, info)?;
+        }
+        let Some(mode) = lock.lock else {
+            return Ok(());
+        };
+        let store = self.store_transaction()?;
+        match lock.wait {
+            true => store.run(|transaction| {
+                for info in &tables {
+                    transaction.lock_table(&info.table, mode)?;
+                }
+                Ok(())
+            }),
+            false => {
+                let refused = || {
+                    let name = tables.first().map_or("", |info| info.name.as_str());
+                    let what = format!("could not obtain lock on relation \"{name}\"");
+                    Refusal::new("55P03", what)
+                };
+                store.run_without_waiting(
+                    |transaction| {
+                        for info in &tables {
+                            transaction.lock_table(&info.table, mode)?;
+                        }
+                        Ok(())
+                    },
+                    refused,
+                )
+            }
+        }
+    }
+
+    /// `SET CONSTRAINTS ALL`: foreign keys are checked when the transaction commits, or now and with each statement.
+    fn set_constraints(&mut self, deferred: bool) -> Result<(), Refusal> {
+        if self.transaction == TransactionStatus::Idle {
+            let what = "SET CONSTRAINTS can only be used in transaction blocks";
+            let warning = Refusal::new(more::NO_TRANSACTION, what);
+            self.effects.push(Effect::Warning(warning));
+            return Ok(());
+        }
+        if self.store.is_none() {
+            return Ok(());
+        }
+        self.store_transaction()?.run(|transaction| {
+            match deferred {
+                true => transaction.defer_foreign_keys()?,
+                false => transaction.check_foreign_keys()?,
+            }
+            Ok(())
+        })
+    }
+
     /// Whether the transaction may write.
     fn check_writable(&self, sql: &Sql) -> Result<(), Refusal> {
+        // A statement with thousands of rows is not written out for its first word.
+        let verb = match sql {
+            Sql::Insert(_) => Some("INSERT"),
+            Sql::Update(_) => Some("UPDATE"),
+            Sql::Delete(_) => Some("DELETE"),
+            Sql::Merge(_) => Some("MERGE"),
+            _ => None,
+        };
+        if let Some(verb) = verb {
+            return self.check_writes(verb);
+        }
         let text = sql.to_string();
         let mut words = text.split_whitespace();
         let verb = words.next().unwrap_or_default();
         match verb {
-            "CREATE" | "ALTER" | "DROP" => {
+            "CREATE" | "ALTER" | "DROP" | "TRUNCATE" => {
                 let what = words.next().unwrap_or_default();
                 self.check_writes(&format!("{verb} {what}"))
             }
@@ -269,6 +362,16 @@ impl ClientSession {
             _ => Vec::new(),
         };
         store.read_moment(&tables).map(drop)
+    }
+
+    /// Schemas in which names without one are looked for, those that there are.
+    pub(crate) fn search_path(&self) -> Vec<String> {
+        self.shared.search_path()
+    }
+
+    /// Tells the client something that is no error.
+    pub(crate) fn notice(&mut self, notice: Refusal) {
+        self.effects.push(Effect::Notice(notice));
     }
 
     pub(crate) fn zone(&self) -> Zone {

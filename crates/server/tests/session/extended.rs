@@ -75,7 +75,7 @@ impl<'s> Connection<'s> {
                 let how = match &ran {
                     Ran::Complete(tag) => Executed::Complete(tag),
                     Ran::Suspended => Executed::Suspended,
-                    Ran::Empty => Executed::Empty,
+                    Ran::Empty | Ran::CopyIn { .. } => Executed::Empty,
                 };
                 self.wire.executed(&mut self.out.0, (portal, formats), how);
             }

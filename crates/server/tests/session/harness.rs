@@ -78,7 +78,7 @@ impl Server {
     pub fn run(&self, session: &mut ClientSession, sql: &str) -> Result<Vec<String>, Refusal> {
         let mut sink = Collected::default();
         self.block_on(session.simple(sql, &mut sink))
-            .map(|()| shown(&sink.0))
+            .map(|_| shown(&sink.0))
     }
 
     /// Runs a text that must not fail.

@@ -130,7 +130,7 @@ fn the_deepest_that_is_let_in() {
             let mut session = server.session();
             let run = server.engine.runtime().spawn(async move {
                 let mut sink = Collected::default();
-                session.simple(&sql, &mut sink).await.map(|()| shown(&sink.0))
+                session.simple(&sql, &mut sink).await.map(|_| shown(&sink.0))
             });
             let rows = server.block_on(run).unwrap().unwrap();
             assert_eq!(rows.first().map(String::as_str), Some(last), "{begins}");

@@ -120,6 +120,7 @@ fn turn(
             Ok((played, taken))
         }
         Target::Duckdb => duckdb(prepared, queries, orders),
+        Target::Ceiling => Err(BenchError::Machine("a constant answers no queries".to_owned())),
         Target::Postgresql | Target::Pooler => {
             let cluster = prepared.cluster.as_ref().map_err(|reason| BenchError::Peer {
                 peer: "postgres",

@@ -14,7 +14,7 @@ use crate::define::expression::{check_check, statement};
 use crate::define::seen::At;
 use crate::define::step::{Step, apply, note};
 use crate::session::{ClientSession, StoreFailure, cells_as, columns_of};
-use crate::write::{Column, ColumnDefault, Declared, Property, assign, declared, store_value, value_of};
+use crate::write::{Column, ColumnDefault, Declared, Property, assign, needs_entry, store_value, value_of};
 use corun_store::ForeignKeyDef;
 use corun_wire::error::Refusal;
 use datafusion::sql::sqlparser::ast::Expr;
@@ -38,9 +38,9 @@ impl Altering<'_> {
             return Err(Refusal::new("22023", what));
         }
         let mut notes = Vec::new();
-        match declared(new.stored) == new.declared {
-            true => notes.push(Step::Forget(self.at.clone(), old.name.clone(), Property::Type)),
-            false => notes.push(note(self.at, &old.name, Property::Type, new.declared.to_string())),
+        match needs_entry(&new.declared, new.stored) {
+            true => notes.push(note(self.at, &old.name, Property::Type, new.declared.to_string())),
+            false => notes.push(Step::Forget(self.at.clone(), old.name.clone(), Property::Type)),
         }
         let is_unlimited = new.declared.length.is_none() && new.declared.precision.is_none();
         if new.stored == old.stored && using.is_none() && is_unlimited && new.declared.of == old.declared.of {

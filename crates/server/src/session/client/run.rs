@@ -94,7 +94,10 @@ impl ClientSession {
         out: &mut Vec<u8>,
         sink: &mut impl Sink,
     ) -> Result<Ran, Refusal> {
-        let statement = portal.prepared.statement.clone();
+        let mut statement = portal.prepared.statement.clone();
+        if let Some(text) = &portal.shown {
+            statement.text = Arc::clone(text);
+        }
         let limits = self.begin(&statement);
         let ran = match self.check_transaction(&statement.kind) {
             Ok(()) => {
@@ -146,6 +149,15 @@ impl ClientSession {
                     return Ok(Ran::Complete("DECLARE CURSOR".to_owned()));
                 }
                 _ => {}
+            }
+            if let Some(ran) = limits
+                .limited(self.run_short(portal, formats, rows_max, out))
+                .await?
+            {
+                return Ok(ran);
+            }
+            if !statement.kind.is_quick() {
+                self.leave_short_path().await;
             }
             if let Some(tag) = limits.limited(self.change_transaction(&statement.kind)).await? {
                 portal.state = State::Done(Tag::Plain(tag));
@@ -227,6 +239,9 @@ impl ClientSession {
         let rows = match &statement.kind {
             Kind::Planned(sql) => {
                 let plan = self.plan_again(prepared, sql).await?;
+                if matches!(plan, LogicalPlan::Statement(_)) {
+                    self.texts.planner_changed();
+                }
                 let tag = tag_of(&plan, sql);
                 Rows::new(self.source(plan, parameters, &statement.text).await?, tag)
             }
@@ -240,9 +255,14 @@ impl ClientSession {
                 };
                 let plan = bound(self.plan_again(prepared, sql).await?, parameters)?;
                 self.begin_reading(&plan)?;
+                let short = self.short_of_plan(&plan);
                 let text = match analyze {
                     true => self.explain_analyze(plan).await?,
                     false => self.explain(&plan).await?,
+                };
+                let text = match short {
+                    Some(short) => format!("{short}\n{text}"),
+                    None => text,
                 };
                 Rows::new(Source::Made(Some(lines(&text)?)), Tag::Plain("EXPLAIN"))
             }
@@ -268,7 +288,7 @@ impl ClientSession {
     }
 
     /// The arguments of an EXECUTE, which are expressions without columns.
-    async fn arguments(
+    pub(in crate::session) async fn arguments(
         &self,
         name: &str,
         types: &[Type],
@@ -307,7 +327,7 @@ impl ClientSession {
     }
 
     /// The plan that was made when it was prepared, or a new one that returns the same columns.
-    async fn plan_again(&self, prepared: &Prepared, sql: &Statement) -> Result<LogicalPlan, Refusal> {
+    pub(super) async fn plan_again(&self, prepared: &Prepared, sql: &Statement) -> Result<LogicalPlan, Refusal> {
         if let Some(plan) = self.kept_plan(prepared) {
             return Ok(plan);
         }
@@ -330,7 +350,7 @@ impl ClientSession {
         let mut slot = prepared.plan.lock();
         let kept = slot
             .take()
-            .filter(|kept| kept.of == (self.applied, self.engine.rights.version()))?;
+            .filter(|kept| kept.of == self.versions())?;
         if one_row::is_one_row(&kept.plan) {
             return Some(slot.insert(kept).plan.clone());
         }
@@ -539,6 +559,10 @@ impl ClientSession {
     ) -> Result<Option<CopyWanted>, Refusal> {
         // A cancel between two statements counts, too.
         let _running = self.cancel.begin();
+        if let Some(lifted) = self.lifted(sql).await {
+            self.simple_lifted(sql, lifted, sink).await?;
+            return Ok(None);
+        }
         let mut out = Vec::new();
         let statements = match self.split(sql) {
             Ok(statements) => statements,
@@ -603,7 +627,19 @@ impl ClientSession {
         if let Some(columns) = &prepared.columns {
             build::row_description_of(out, columns, &formats);
         }
-        let mut portal = self.bind_uncounted(&prepared, std::iter::empty())?;
+        let portal = self.bind_uncounted(&prepared, std::iter::empty())?;
+        self.simple_portal(portal, is_last, out, sink).await
+    }
+
+    /// Runs a portal of a simple query, whose columns were described.
+    pub(super) async fn simple_portal(
+        &mut self,
+        mut portal: Portal,
+        is_last: bool,
+        out: &mut Vec<u8>,
+        sink: &mut impl Sink,
+    ) -> Result<Option<CopyWanted>, Refusal> {
+        let formats = ResultFormats::default();
         let ran = self.run_into(&mut portal, &formats, None, out, sink).await?;
         // Nobody is told of it before it is there.
         if is_last && self.transaction == TransactionStatus::Idle && !matches!(ran, Ran::CopyIn { .. }) {
@@ -640,6 +676,11 @@ pub(in crate::session) struct Counted<'a, S> {
 impl<'a, S> Counted<'a, S> {
     pub(in crate::session) fn new(sink: &'a mut S) -> Self {
         Counted { sink, bytes: 0 }
+    }
+
+    /// Bytes so far.
+    pub(in crate::session) fn bytes(&self) -> u64 {
+        self.bytes
     }
 }
 

@@ -64,6 +64,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         "How bytea is written.",
     ),
     setting(
+        "check_function_bodies",
+        "on",
+        Takes::Bool,
+        false,
+        "No meaning here.",
+    ),
+    setting(
         "client_encoding",
         "UTF8",
         Takes::Encoding,
@@ -87,6 +94,27 @@ pub(super) const SETTINGS: &[Setting] = &[
         "How dates are written.",
     ),
     setting(
+        "default_table_access_method",
+        "heap",
+        Takes::Text,
+        false,
+        "No meaning here.",
+    ),
+    setting(
+        "default_tablespace",
+        "",
+        Takes::Text,
+        false,
+        "No meaning here.",
+    ),
+    setting(
+        "default_toast_compression",
+        "pglz",
+        Takes::Text,
+        false,
+        "No meaning here.",
+    ),
+    setting(
         "default_transaction_isolation",
         "read committed",
         Takes::One(&[
@@ -96,14 +124,14 @@ pub(super) const SETTINGS: &[Setting] = &[
             "serializable",
         ]),
         false,
-        "Isolation of transactions; each statement reads its own moment.",
+        "Isolation of transactions; without a store each statement reads its own moment.",
     ),
     setting(
         "default_transaction_read_only",
         "on",
         Takes::Bool,
         true,
-        "Whether transactions write; none does here.",
+        "Whether transactions only read.",
     ),
     setting(
         "extra_float_digits",
@@ -230,7 +258,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         false,
         "How long a statement may run; 0: for ever.",
     ),
-    setting("synchronous_commit", "on", Takes::Text, false, "No meaning here."),
+    setting(
+        "synchronous_commit",
+        "on",
+        Takes::One(&["on", "off", "local", "remote_write", "remote_apply"]),
+        false,
+        "Whether a commit is on disk before the client hears of it; with off it is within a moment.",
+    ),
     setting(
         "TimeZone",
         "UTC",
@@ -255,7 +289,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "on",
         Takes::Bool,
         false,
-        "Whether this transaction writes; none does here.",
+        "Whether this transaction only reads.",
     ),
     setting(
         "work_mem",

@@ -1,16 +1,21 @@
 //! What a statement is, read from its words.
 
+mod copies;
 mod roles;
 mod transactions;
 
-use super::{CopyInto, Kind, Parsed, Word, copy_options, modern, parse, parsed_by_catalog, query_text};
+use super::{Kind, LockTable, Parsed, Word, parse, parsed_by_catalog};
 use crate::catalog::quoted;
+use crate::define;
 use crate::session::error;
+use crate::write::{parsed_merge, without_overriding};
 use corun_wire::error::{Refusal, code};
-use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Statement as Sql};
+use corun_store::Lock;
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Of one statement.
@@ -31,7 +36,6 @@ const UNSUPPORTED: &[&str] = &[
     "NOTIFY",
     "DO",
     "CALL",
-    "LOCK",
     "MOVE",
     "LOAD",
     "CHECKPOINT",
@@ -113,6 +117,27 @@ impl Reader<'_> {
         Ok(Box::new(inner))
     }
 
+    /// The text with `FOR NO KEY UPDATE` as `FOR UPDATE`, and `FOR KEY SHARE` as `FOR SHARE`: these locks are stronger. Places stay as they are.
+    fn with_plain_locks(&self) -> Cow<'_, str> {
+        let mut text = Cow::Borrowed(self.text);
+        let begin = self.words.first().map_or(0, |word| word.begin);
+        for at in 0..self.words.len() {
+            let words = match (self.is(at, "FOR"), self.is(at + 1, "NO")) {
+                (true, true) if self.is(at + 2, "KEY") && self.is(at + 3, "UPDATE") => at + 1..at + 3,
+                (true, false) if self.is(at + 1, "KEY") && self.is(at + 2, "SHARE") => at + 1..at + 2,
+                _ => continue,
+            };
+            for word in self.words.get(words).unwrap_or_default() {
+                let range = word.begin.saturating_sub(begin)..word.end.saturating_sub(begin);
+                if text.get(range.clone()).is_some() {
+                    let blanks = " ".repeat(range.len());
+                    text.to_mut().replace_range(range, &blanks);
+                }
+            }
+        }
+        text
+    }
+
     fn planned(&self) -> Result<Kind, Refusal> {
         // DataFusion does not get to the end of this recursion, and fills the memory.
         if self.text.contains("WITH RECURSIVE typeinfo_tree") {
@@ -120,7 +145,7 @@ impl Reader<'_> {
                 "asyncpg's question about the parts of types".to_owned(),
             ));
         }
-        Ok(Kind::Planned(Arc::new(parsed_by_catalog(self.text)?)))
+        Ok(Kind::Planned(Arc::new(parsed_by_catalog(&self.with_plain_locks())?)))
     }
 
     pub(super) fn kind(&self) -> Result<Kind, Refusal> {
@@ -156,6 +181,7 @@ impl Reader<'_> {
             "FETCH" => self.fetch(),
             "EXPLAIN" => self.explain(),
             "COPY" => self.copy(),
+            "LOCK" => self.lock(),
             "UNLISTEN" => Ok(Kind::Nothing("UNLISTEN")),
             "CREATE" if self.is(1, "EXTERNAL") || self.is(1, "UNBOUNDED") => self.planned(),
             // Of external tables; the session knows whether it is one of its store.
@@ -231,6 +257,9 @@ impl Reader<'_> {
     }
 
     fn set(&self) -> Result<Kind, Refusal> {
+        if self.is(1, "CONSTRAINTS") {
+            return self.set_constraints();
+        }
         let local = self.is(1, "LOCAL");
         let session = self.is(1, "SESSION") && !self.is(2, "AUTHORIZATION");
         let at = 1 + usize::from(local || session);
@@ -459,88 +488,81 @@ impl Reader<'_> {
         }
     }
 
+    /// `SET CONSTRAINTS`: of all, since which of them can be deferred is not kept.
+    fn set_constraints(&self) -> Result<Kind, Refusal> {
+        let deferred = self.is(3, "DEFERRED");
+        if !self.is(2, "ALL") {
+            return Ok(Kind::Unsupported("SET CONSTRAINTS of some of them".to_owned()));
+        }
+        if !deferred && !self.is(3, "IMMEDIATE") {
+            return Err(self.wrong(3));
+        }
+        self.end(4)?;
+        Ok(Kind::Constraints { deferred })
+    }
+
+    /// `LOCK [TABLE] [ONLY] name, ... [IN ... MODE] [NOWAIT]`.
+    fn lock(&self) -> Result<Kind, Refusal> {
+        let mut at = 1 + usize::from(self.is(1, "TABLE"));
+        let mut tables = Vec::new();
+        loop {
+            at += usize::from(self.is(at, "ONLY"));
+            let mut parts = vec![Ident::with_quote('"', self.name(at)?)];
+            at += 1;
+            while self.is_token(at, &Token::Period) {
+                parts.push(Ident::with_quote('"', self.name(at + 1)?));
+                at += 2;
+            }
+            tables.push(ObjectName::from(parts));
+            at += usize::from(self.is_token(at, &Token::Mul));
+            if !self.is_token(at, &Token::Comma) {
+                break;
+            }
+            at += 1;
+        }
+        let mut lock = Some(Lock::Exclusive);
+        if self.is(at, "IN") {
+            let end = (at..self.words.len()).find(|end| self.is(*end, "MODE"));
+            let end = end.ok_or_else(|| self.wrong(self.words.len()))?;
+            let mode: Vec<String> = (at + 1..end).map(|at| self.keyword(at)).collect();
+            lock = match mode.join(" ").as_str() {
+                "ACCESS SHARE" | "ROW SHARE" | "ROW EXCLUSIVE" => None,
+                "SHARE" => Some(Lock::Shared),
+                "SHARE UPDATE EXCLUSIVE" | "SHARE ROW EXCLUSIVE" | "EXCLUSIVE" | "ACCESS EXCLUSIVE" => {
+                    Some(Lock::Exclusive)
+                }
+                _ => return Err(self.wrong(at + 1)),
+            };
+            at = end + 1;
+        }
+        let wait = !self.is(at, "NOWAIT");
+        self.end(at + usize::from(!wait))?;
+        Ok(Kind::LockTable(Arc::new(LockTable { tables, lock, wait })))
+    }
+
     /// What would write. Whether it may is not known here; nor, where it may not, whether it can be parsed.
     fn write(&self, verb: String) -> Kind {
-        let parsed = Parser::parse_sql(&PostgreSqlDialect {}, self.text)
-            .map_err(|error| error::syntax(&error.to_string(), self.text));
+        let plain = self.with_plain_locks();
+        let text = match verb.as_str() {
+            "INSERT" => without_overriding(&plain),
+            _ => Cow::Borrowed(plain.as_ref()),
+        };
+        let own = match verb.split(' ').next() {
+            Some("CREATE" | "ALTER") => define::parsed(self.text),
+            _ => None,
+        };
+        let parsed = match own {
+            Some(own) => own.map(|statement| vec![statement]),
+            None => match verb.as_str() {
+                "MERGE" => parsed_merge(&text),
+                _ => Parser::parse_sql(&PostgreSqlDialect {}, &text),
+            }
+            .map_err(|error| error::syntax(&error.to_string(), self.text)),
+        };
         let statement = parsed.and_then(|mut parsed| parsed.pop().ok_or_else(|| self.wrong(0)));
         Kind::Write {
             verb,
             statement: statement.map(Arc::new),
         }
-    }
-
-    /// `COPY ... FROM STDIN`.
-    fn copy_in(&self) -> Result<Kind, Refusal> {
-        // The parser looks for rows behind the statement.
-        let text = format!("{};", self.text);
-        let mut parsed = Parser::parse_sql(&PostgreSqlDialect {}, &text)
-            .map_err(|error| error::syntax(&error.to_string(), self.text))?;
-        let Some(Sql::Copy {
-            source: CopySource::Table { table_name, columns },
-            to: false,
-            target: CopyTarget::Stdin,
-            options,
-            legacy_options,
-            ..
-        }) = parsed.pop()
-        else {
-            return Err(self.wrong(0));
-        };
-        let mut all = modern(&legacy_options)?;
-        all.extend(options);
-        Ok(Kind::CopyIn(Arc::new(CopyInto {
-            table: table_name,
-            columns,
-            options: copy_options(&all)?,
-        })))
-    }
-
-    /// `COPY ... TO STDOUT`; what reads or writes files is DataFusion's.
-    fn copy(&self) -> Result<Kind, Refusal> {
-        if self.has("STDIN") {
-            return self.copy_in();
-        }
-        let to = (0..self.words.len()).rev().find(|at| self.is(*at, "TO"));
-        let stdout = to.is_some_and(|at| self.is(at + 1, "STDOUT"));
-        if !stdout {
-            return match self.has("TO") {
-                true => self.planned(),
-                false => Ok(self.write("COPY FROM".to_owned())),
-            };
-        }
-        let mut parsed = Parser::parse_sql(&PostgreSqlDialect {}, self.text)
-            .map_err(|error| error::syntax(&error.to_string(), self.text))?;
-        let Some(Sql::Copy {
-            source,
-            to: true,
-            target: CopyTarget::Stdout,
-            options,
-            legacy_options,
-            ..
-        }) = parsed.pop()
-        else {
-            return Err(self.wrong(0));
-        };
-        let mut all = modern(&legacy_options)?;
-        all.extend(options);
-        let options = copy_options(&all)?;
-        let query = match source {
-            CopySource::Query(query) => query_text(&query),
-            CopySource::Table { table_name, columns } => {
-                let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
-                let columns = if columns.is_empty() {
-                    "*".to_owned()
-                } else {
-                    columns.join(", ")
-                };
-                format!("SELECT {columns} FROM {table_name}")
-            }
-        };
-        let query = Arc::new(parsed_by_catalog(&query).map_err(|refusal| Refusal {
-            position: None,
-            ..refusal
-        })?);
-        Ok(Kind::CopyOut { options, query })
     }
 }
