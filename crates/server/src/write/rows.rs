@@ -16,7 +16,7 @@ use corun_wire::values::{Format, Kind, Value};
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// Rows that are made, checked and written together: their memory is bounded, and the cost of a batch is spread.
+/// Rows that are made, checked and written together: their memory is bounded, and the cost of a batch is spread. Unmeasured.
 pub(super) const TOGETHER: usize = 4096;
 
 /// How often a statement is run again because others have changed its rows. Its locks are kept from run to run, so that few are needed.
