@@ -37,7 +37,7 @@ pub(crate) use nested::changes;
 pub(crate) use dictionary::{Dictionary, Entry, Property, SCHEMA as DICTIONARY_SCHEMA, describe, described};
 pub(crate) use insert::without_overriding;
 pub(crate) use plain::PlainChange;
-pub(crate) use types::{declared, kept_as, needs_entry, store_type};
+pub(crate) use types::{kept_as, needs_entry, store_type};
 
 use crate::session::ClientSession;
 use arrow::array::RecordBatch;
