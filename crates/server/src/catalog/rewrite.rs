@@ -88,7 +88,7 @@ fn rewritten(
     _ = sql.visit(&mut names);
     // Columns are named by what the client wrote, not by what becomes of it.
     label(&mut sql)?;
-    let mut before = Before::new(names.found);
+    let mut before = Before::default();
     _ = sql.visit(&mut before);
     let mut sql = if !names.found {
         StripCallableQualifier.rewrite(sql)
@@ -307,27 +307,18 @@ impl Shown {
     }
 }
 
-/// The one column of `generate_series` is called as the function, or as its alias.
+/// The one column of `generate_series` is called as its alias. Without one it keeps the name that DataFusion gives it.
 fn name_column(factor: &mut TableFactor) {
     let TableFactor::Table {
         name,
         args: Some(_),
-        alias,
+        alias: Some(alias),
         ..
     } = factor
     else {
         return;
     };
-    if last(name).is_none_or(|name| name != "generate_series") {
-        return;
-    }
-    let alias = alias.get_or_insert_with(|| ast::TableAlias {
-        explicit: true,
-        name: Ident::new("generate_series"),
-        columns: Vec::new(),
-        at: None,
-    });
-    if alias.columns.is_empty() {
+    if last(name).is_some_and(|name| name == "generate_series") && alias.columns.is_empty() {
         alias.columns.push(ast::TableAliasColumnDef {
             name: alias.name.clone(),
             data_type: None,

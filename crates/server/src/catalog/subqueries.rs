@@ -17,20 +17,12 @@ fn is_number(text: &str) -> bool {
 /// What the other rewrites would lose: `'schema.table'::regclass`, which they take for a table of that name, and do not look at in statements of
 /// users; and what reads a column's default from `pg_attrdef` or the columns of a key or an index, which they make null or leave to DataFusion,
 /// which cannot plan it.
+#[derive(Default)]
 pub(super) struct Before {
-    /// Whether the statement asks the system's tables.
-    system: bool,
     changed: bool,
 }
 
 impl Before {
-    pub(super) fn new(system: bool) -> Self {
-        Before {
-            system,
-            changed: false,
-        }
-    }
-
     pub(super) fn has_changed(&self) -> bool {
         self.changed
     }
@@ -45,8 +37,7 @@ impl VisitorMut for Before {
         }
         if let Expr::Cast { expr, data_type, .. } = of
             && type_name(data_type) == "regclass"
-            && literal(expr)
-                .is_some_and(|text| text.contains(['.', '"']) || !(self.system || is_number(text)))
+            && literal(expr).is_some_and(|text| !is_number(text))
         {
             let argument = std::mem::replace(expr.as_mut(), Expr::Value(Value::Null.into()));
             *of = call("regclass_of", vec![argument]);
