@@ -351,16 +351,21 @@ fn with_types(tokens: &[Token]) -> Option<Result<Statement, Wrong>> {
         return None;
     }
     let mut out = tokens[..=open].to_vec();
+    let names = names
+        .iter()
+        .filter(|token| !matches!(token, Token::Whitespace(_)));
+    let mut wants_name = true;
     for name in names {
         match name {
-            Token::Word(_) => {
+            Token::Word(_) if wants_name => {
                 out.push(name.clone());
                 out.push(Token::Whitespace(Whitespace::Space));
                 out.push(Token::make_word("text", None));
             }
-            Token::Comma | Token::Whitespace(_) => out.push(name.clone()),
+            Token::Comma if !wants_name => out.push(name.clone()),
             _ => return None,
         }
+        wants_name = !wants_name;
     }
     out.push(Token::RParen);
     out.extend_from_slice(rest);
@@ -410,7 +415,7 @@ mod tests {
             text(
                 "create sequence s.q as integer start with 5 increment by -1 no minvalue no maxvalue cache 1"
             ),
-            "CREATE SEQUENCE s.q AS INTEGER  START WITH 5 INCREMENT BY -1 NO MINVALUE NO MAXVALUE CACHE 1"
+            "CREATE SEQUENCE s.q AS INTEGER START WITH 5 INCREMENT BY -1 NO MINVALUE NO MAXVALUE CACHE 1"
         );
         assert_eq!(
             text("ALTER SEQUENCE q RESTART WITH 7 INCREMENT 2 NO CYCLE OWNED BY public.t.id"),
