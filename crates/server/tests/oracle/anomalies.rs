@@ -283,6 +283,54 @@ fn round(server: &Server, level: Level, seed: u64, transactions: u64) -> Vec<Tra
     history
 }
 
+/// What the level lets through is seen: the checker is not blind to what the wire brings.
+#[test]
+fn write_skew_of_repeatable_read_is_found() {
+    let server = Server::start();
+    let last = server.client();
+    last.execute("create table lists (key bigint primary key, items text not null)");
+    last.execute("insert into lists values (1, ''), (2, '')");
+    let read = |client: &Client| {
+        let rows = client.rows("select items from lists order by key");
+        let items = rows.iter().map(|row| list(row[0].as_deref().unwrap_or_default()));
+        (1..)
+            .zip(items)
+            .map(|(key, list)| Op::Read(key, list))
+            .collect::<Vec<Op>>()
+    };
+    let clients = [server.client(), server.client()];
+    let mut history: Vec<Transaction> = clients
+        .iter()
+        .map(|client| {
+            client.execute("begin isolation level repeatable read");
+            Transaction {
+                begun: 0,
+                ended: 1,
+                committed: true,
+                ops: read(client),
+            }
+        })
+        .collect();
+    for (key, (client, of)) in (1..).zip(clients.iter().zip(&mut history)) {
+        client.execute(&format!(
+            "update lists set items = items || ',{key}' where key = {key}"
+        ));
+        of.ops.push(Op::Append(key, key));
+    }
+    for client in &clients {
+        client.execute("commit");
+    }
+    history.push(Transaction {
+        begun: 2,
+        ended: 3,
+        committed: true,
+        ops: read(&last),
+    });
+    assert_eq!(check(&history, Level::RepeatableRead), Vec::<String>::new());
+    let found = check(&history, Level::Serializable);
+    assert!(found.len() == 1 && found[0].starts_with("G2"), "{found:?}");
+}
+
 #[test]
 fn read_committed_has_no_dirty_reads() {
     rounds(Level::ReadCommitted, 1);

@@ -101,17 +101,9 @@ impl Server {
         drop(front);
         drop(engine);
         // Sessions end on threads of their own; the last one closes the store.
-        let mut last = None;
-        wait(
-            &format!("the store is not closed: {last:?}"),
-            || match Store::open(&self.folder, Options::default()) {
-                Ok(_) => true,
-                Err(error) => {
-                    last = Some(error.to_string());
-                    false
-                }
-            },
-        );
+        wait("the store is not closed", || {
+            Store::open(&self.folder, Options::default()).is_ok()
+        });
     }
 
     /// The folder with the store.

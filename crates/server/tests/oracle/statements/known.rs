@@ -29,7 +29,7 @@ pub enum Known {
     Overflow,
     /// Spaces at the end of a text too long for its `varchar(n)` are kept in some statements.
     Spaces,
-    /// `DO UPDATE` that changes the key it has met, twice: 40001.
+    /// `DO UPDATE` that changes the key it has met, twice, or meets a row of its own statement in a snapshot: 40001, not 21000.
     ConflictKey,
     /// `WHERE` of another type than boolean: 42601.
     FilterType,

@@ -11,7 +11,7 @@ mod tables;
 
 use super::random::Random;
 pub use kinds::Kind;
-use known::Known;
+pub use known::Known;
 
 /// A column of the model.
 #[derive(Clone, Debug)]
