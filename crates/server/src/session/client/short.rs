@@ -9,6 +9,10 @@
 //! Everything here that may take long or wait leaves the event loop's thread first ([`off_event_loop`]). What it is not: the path itself
 //! ([`crate::short`]).
 
+mod texts;
+
+pub(in crate::session) use self::texts::ShortTexts;
+use self::texts::{Text, Versions, is_frame, parse_key};
 use super::ClientSession;
 use super::Prepared;
 use crate::session::parameters;
@@ -32,18 +36,12 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{GroupByExpr, SetExpr, Statement as Sql, TableFactor};
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Texts that a session remembers. Unmeasured.
-const TEXTS_MAX: usize = 256;
 /// Types of parameters that a statement is compiled for: numbers with different digits are of different types.
 const TYPES_MAX: usize = 8;
 /// Runs that give up before a statement is no longer tried.
 const GIVES_UP_MAX: u32 = 8;
-
-/// What a compiled statement depends on: settings, rights, definitions, and the planner's own settings.
-type Versions = ((u64, u64, u64), u64);
 
 /// What is known of a statement's short way.
 #[derive(Debug, Default)]
@@ -66,73 +64,6 @@ enum Act {
     Change(Short, PlainChange),
     /// `INSERT` of given values.
     Insert(Arc<PreparedChange>),
-}
-
-/// Texts and what they are, in a session.
-#[derive(Debug, Default)]
-pub(in crate::session) struct ShortTexts {
-    entries: HashMap<String, Text>,
-    of: Versions,
-    /// Raised when the planner's own settings change.
-    pub(in crate::session) planner: u64,
-    /// They were changed in the transaction.
-    pub(in crate::session) planner_moved: bool,
-    /// The transaction, or the pipeline, has run what is not short: its end may take a while.
-    long: bool,
-}
-
-#[derive(Debug)]
-enum Text {
-    /// One like it has run.
-    Seen,
-    /// It is not short, or not like its lifted text.
-    Never,
-    Known(Arc<Prepared>),
-}
-
-impl ShortTexts {
-    /// The planner's own settings are others now.
-    pub(in crate::session) fn planner_changed(&mut self) {
-        self.planner += 1;
-        self.planner_moved = true;
-    }
-
-    /// A transaction has ended.
-    pub(in crate::session) fn transaction_ended(&mut self, committed: bool) {
-        if std::mem::take(&mut self.planner_moved) && !committed {
-            self.planner += 1;
-        }
-        self.long = false;
-    }
-
-    /// What statements have written outside of a transaction block has ended.
-    pub(in crate::session) fn implicit_ended(&mut self) {
-        self.long = false;
-    }
-
-    fn put(&mut self, key: String, text: Text) {
-        if self.entries.len() >= TEXTS_MAX && !self.entries.contains_key(&key) {
-            self.entries.retain(|_, text| matches!(text, Text::Known(_)));
-            if self.entries.len() >= TEXTS_MAX {
-                self.entries.clear();
-            }
-        }
-        self.entries.insert(key, text);
-    }
-}
-
-/// The key of a Parse: no lifted text begins so.
-fn parse_key(sql: &str, types: &[u32]) -> String {
-    let types: Vec<String> = types.iter().map(u32::to_string).collect();
-    format!("\0{}\0{sql}", types.join(","))
-}
-
-/// Statements of the protocol that begin or end a transaction.
-fn is_frame(sql: &str) -> bool {
-    let sql = sql.trim_ascii().trim_end_matches(';').trim_ascii_end();
-    ["begin", "commit", "end", "start transaction"]
-        .iter()
-        .any(|frame| sql.eq_ignore_ascii_case(frame))
 }
 
 impl ClientSession {
@@ -704,36 +635,4 @@ fn same_but_names(one: &LogicalPlan, other: &LogicalPlan) -> bool {
     one.input == other.input
         && types(one) == types(other)
         && one.expr.iter().map(bare).eq(other.expr.iter().map(bare))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_begins_and_ends_transactions_is_known_by_its_words() {
-        for sql in ["BEGIN", "begin;", " Commit ; ", "END", "START TRANSACTION"] {
-            assert!(is_frame(sql), "{sql}");
-        }
-        for sql in [
-            "",
-            "rollback",
-            "begin work; select 1",
-            "commit prepared 'x'",
-            "begin isolation level serializable",
-        ] {
-            assert!(!is_frame(sql), "{sql}");
-        }
-    }
-
-    #[test]
-    fn texts_are_bounded() {
-        let mut texts = ShortTexts::default();
-        for at in 0..10 * TEXTS_MAX {
-            texts.put(format!("select {at}"), Text::Seen);
-            assert!(texts.entries.len() <= TEXTS_MAX);
-        }
-        texts.put("last".to_owned(), Text::Never);
-        assert!(texts.entries.contains_key("last"));
-    }
 }
