@@ -11,8 +11,8 @@
 //! [`operate`], which shows how the server does, knows of sockets or logins.
 
 pub mod catalog;
-mod define;
 pub mod data;
+mod define;
 pub mod front;
 pub mod operate;
 pub mod session;

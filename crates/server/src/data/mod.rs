@@ -222,7 +222,10 @@ impl Data {
     pub fn flush(&self) -> Result<(), DataError> {
         let opened: Vec<Store> = {
             let opened = self.stores.opened.lock();
-            opened.values().filter_map(|(_, store)| store.clone().ok()).collect()
+            opened
+                .values()
+                .filter_map(|(_, store)| store.clone().ok())
+                .collect()
         };
         for store in opened {
             store.flush().map_err(|error| {

@@ -209,10 +209,7 @@ impl ClientSession {
                         )
                     })
                 });
-                Ok(Right::Tables(
-                    rights.clone(),
-                    tables.collect::<Result<_, _>>()?,
-                ))
+                Ok(Right::Tables(rights.clone(), tables.collect::<Result<_, _>>()?))
             }
         }
     }

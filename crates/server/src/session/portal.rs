@@ -280,11 +280,9 @@ fn encode(
     let columns = arrays
         .iter()
         .enumerate()
-        .map(|(at, array)| {
-            match how.columns.get(at) {
-                Some(column) => cells_shown(array.as_ref(), column),
-                None => cells_as(array.as_ref(), Kind::Unknown),
-            }
+        .map(|(at, array)| match how.columns.get(at) {
+            Some(column) => cells_shown(array.as_ref(), column),
+            None => cells_as(array.as_ref(), Kind::Unknown),
         })
         .collect::<Result<Vec<_>, _>>()?;
     let mut rows = 0;

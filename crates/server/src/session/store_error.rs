@@ -22,7 +22,10 @@ pub(crate) fn refusal_of(error: &StoreError) -> Refusal {
             told("23503", violation.message()).detail(sentence(&violation.detail()))
         }
         StoreError::Referenced { what, action, by } => {
-            let message = format!("cannot {} {what} because other objects depend on it", verb(action));
+            let message = format!(
+                "cannot {} {what} because other objects depend on it",
+                verb(action)
+            );
             let code = if *action == "truncated" { "0A000" } else { "2BP01" };
             told(code, message)
                 .detail(format!("It is needed by {}.", by.join(", ")))
@@ -48,10 +51,9 @@ pub(crate) fn refusal_of(error: &StoreError) -> Refusal {
             code::UNDEFINED_OBJECT,
             format!("constraint \"{name}\" of relation \"{table}\" does not exist"),
         ),
-        StoreError::NoIndex { name, .. } => told(
-            code::UNDEFINED_OBJECT,
-            format!("index \"{name}\" does not exist"),
-        ),
+        StoreError::NoIndex { name, .. } => {
+            told(code::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist"))
+        }
         StoreError::Exists { what, name } => match *what {
             "a schema" => told("42P06", format!("schema \"{name}\" already exists")),
             "a constraint" => told("42710", format!("constraint \"{name}\" already exists")),
@@ -99,9 +101,7 @@ fn of_row(error: &RowError) -> Refusal {
         RowError::LongRow { .. } => Refusal::new(code::PROGRAM_LIMIT, error.to_string()),
         RowError::Range { .. } => Refusal::new(code::NUMERIC_VALUE_OUT_OF_RANGE, error.to_string()),
         RowError::Type { .. } => Refusal::new("42804", error.to_string()),
-        RowError::NoColumn { column, .. } => {
-            Refusal::new("42703", format!("column {column} does not exist"))
-        }
+        RowError::NoColumn { column, .. } => Refusal::new("42703", format!("column {column} does not exist")),
         _ => Refusal::new(code::INTERNAL_ERROR, error.to_string()),
     }
 }

@@ -13,8 +13,8 @@
 
 use super::cancel::CancelHandle;
 use super::store_error::refusal_of;
-use crate::short::may_block;
 use crate::data::StoreView;
+use crate::short::may_block;
 use corun_store::lock::LockError;
 use corun_store::park::{self, Park};
 use corun_store::{Durability, Lock, Savepoint, Session, Snapshot, Store, StoreError, Table, Transaction};
@@ -80,7 +80,10 @@ impl StoreFailure {
 
     /// A lock was not granted in the time that it had.
     fn is_timeout(&self) -> bool {
-        matches!(self, StoreFailure::Store(StoreError::Lock(LockError::Timeout { .. })))
+        matches!(
+            self,
+            StoreFailure::Store(StoreError::Lock(LockError::Timeout { .. }))
+        )
     }
 }
 
@@ -243,7 +246,9 @@ impl StoreTransaction {
         transaction.set_lock_timeout(Duration::ZERO);
         let mut answer = work(&mut transaction);
         if answer.as_ref().is_err_and(StoreFailure::is_timeout) {
-            transaction.rollback_to(&begin).map_err(|error| refusal_of(&error))?;
+            transaction
+                .rollback_to(&begin)
+                .map_err(|error| refusal_of(&error))?;
             if !may_block() {
                 transaction.suspend();
                 return Err(Refusal::new(WOULD_WAIT, "a lock would be waited for"));
@@ -443,7 +448,12 @@ impl StoreTransaction {
     pub(super) async fn commit(&mut self, wait: bool) -> Result<(), Refusal> {
         let handle = {
             let failed = |error: StoreError| refusal_of(&error);
-            let Some(session) = self.session.get_mut().as_mut().filter(|session| session.is_suspended()) else {
+            let Some(session) = self
+                .session
+                .get_mut()
+                .as_mut()
+                .filter(|session| session.is_suspended())
+            else {
                 self.clear(false);
                 return Ok(());
             };
@@ -471,7 +481,11 @@ impl StoreTransaction {
 
     /// Nothing is left of it.
     pub(super) fn rollback(&mut self) {
-        if let Some(session) = self.session.get_mut().as_mut().filter(|session| session.is_suspended())
+        if let Some(session) = self
+            .session
+            .get_mut()
+            .as_mut()
+            .filter(|session| session.is_suspended())
             && let Ok(transaction) = session.resume(park::current())
         {
             transaction.abort();

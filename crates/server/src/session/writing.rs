@@ -226,6 +226,8 @@ impl ClientSession {
             Sql::Update(_) => Some("UPDATE"),
             Sql::Delete(_) => Some("DELETE"),
             Sql::Merge(_) => Some("MERGE"),
+            Sql::Truncate(_) => Some("TRUNCATE TABLE"),
+            Sql::Query(_) => Some("SELECT FOR UPDATE"),
             _ => None,
         };
         if let Some(verb) = verb {
@@ -235,7 +237,7 @@ impl ClientSession {
         let mut words = text.split_whitespace();
         let verb = words.next().unwrap_or_default();
         match verb {
-            "CREATE" | "ALTER" | "DROP" | "TRUNCATE" => {
+            "CREATE" | "ALTER" | "DROP" => {
                 let what = words.next().unwrap_or_default();
                 self.check_writes(&format!("{verb} {what}"))
             }
@@ -398,11 +400,7 @@ impl ClientSession {
     /// Whether the user may make tables and sequences in a schema.
     pub(crate) fn check_may_create(&self, schema: &str) -> Result<(), Refusal> {
         let user = &self.shared.who.user;
-        match self
-            .engine
-            .rights
-            .may_write(user, WriteRight::Define, schema, "")
-        {
+        match self.engine.rights.may_write(user, WriteRight::Define, schema, "") {
             true => Ok(()),
             false => Err(Refusal::new(
                 code::INSUFFICIENT_PRIVILEGE,

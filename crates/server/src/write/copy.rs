@@ -9,7 +9,8 @@
 
 use super::checks::Checks;
 use super::insert::{
-    Defaults, Filler, Made, NewRows, Progress, TOGETHER, Uses, Writer, moment, null_refused, positions,
+    Defaults, Deferred, Filler, Made, NewRows, Progress, TOGETHER, Uses, Writer, moment, null_refused,
+    positions,
 };
 use super::{TableInfo, assign};
 use crate::session::ClientSession;
@@ -42,6 +43,8 @@ pub(crate) struct CopyRows {
     given: Vec<usize>,
     kept: Kept,
     progress: Progress,
+    /// Once the first rows are written.
+    deferred: Option<Deferred>,
     /// Of the next row.
     line: u64,
     /// When it began.
@@ -97,6 +100,7 @@ impl CopyRows {
             given,
             kept: Kept::default(),
             progress: Progress::default(),
+            deferred: None,
             line: 1 + u64::from(has_header),
             now: moment()?,
         })
@@ -129,6 +133,9 @@ impl CopyRows {
     pub(crate) async fn end(mut self, session: &mut ClientSession) -> Result<u64, Refusal> {
         self.read(session, None)?;
         self.write(session).await?;
+        if let Some(deferred) = self.deferred {
+            self.writer.check_deferred(session, deferred)?;
+        }
         Ok(self.progress.rows)
     }
 
@@ -208,6 +215,9 @@ impl CopyRows {
                 made: Made(&self.kept.rows[begin..end]),
                 last: None,
             };
+            if self.deferred.is_none() {
+                self.deferred = Some(self.writer.defer(session)?);
+            }
             let written = self.writer.write(session, &mut rows, &mut self.progress, &[]);
             written.map_err(|refusal| match rows.last.and_then(|at| lines.get(at)) {
                 Some(line) => placed(refusal, &info, *line, ""),

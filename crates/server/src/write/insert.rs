@@ -19,7 +19,7 @@ pub(crate) use cells::moment;
 pub(crate) use defaults::{DefaultValues, Defaults, Uses};
 pub(crate) use overriding::without_overriding;
 pub(crate) use target::{Filler, column_name, null_refused, position, positions, text_of};
-pub(crate) use writer::{Made, NewRows, Progress, TOGETHER, Writer};
+pub(crate) use writer::{Deferred, Made, NewRows, Progress, TOGETHER, Writer};
 
 use self::cells::{Evaluated, Values, check_width, decided, placeholder};
 use self::overriding::{Overriding, overriding};
@@ -308,6 +308,7 @@ impl Insert {
             session.check_may_write(WriteRight::Update, info)?;
         }
         let mut progress = Progress::default();
+        let deferred = self.writer.defer(session)?;
         match &self.source {
             Source::Values(values) => {
                 self.run_values(values, session, parameters, &mut progress)
@@ -315,6 +316,7 @@ impl Insert {
             }
             Source::Query(rows) => self.run_query(rows, session, parameters, &mut progress).await?,
         }
+        self.writer.check_deferred(session, deferred)?;
         Ok(Changed {
             verb: "INSERT 0",
             rows: progress.rows,

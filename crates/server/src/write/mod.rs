@@ -32,10 +32,10 @@ mod update;
 pub(crate) use assign::{assign, store_value, value_of};
 pub(crate) use column::{Column, ColumnDefault, Declared, Identity, TableInfo};
 pub(crate) use copy::CopyRows;
-pub(crate) use merge::parsed as parsed_merge;
-pub(crate) use nested::changes;
 pub(crate) use dictionary::{Dictionary, Entry, Property, SCHEMA as DICTIONARY_SCHEMA, describe, described};
 pub(crate) use insert::without_overriding;
+pub(crate) use merge::parsed as parsed_merge;
+pub(crate) use nested::changes;
 pub(crate) use plain::PlainChange;
 pub(crate) use types::{kept_as, needs_entry, store_type};
 

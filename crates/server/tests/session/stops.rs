@@ -10,14 +10,14 @@ use std::time::Duration;
 const EXPANDING: &[&str] = &[
     // A join without a condition, below what takes all of it at once.
     "SELECT count(*) FROM generate_series(1, 2000000) a CROSS JOIN generate_series(1, 2000000) b",
-    "SELECT sum(a.value + b.value + c.value) FROM generate_series(1, 100000) a, generate_series(1, 100000) b, generate_series(1, 100000) c",
+    "SELECT sum(a.a + b.b + c.c) FROM generate_series(1, 100000) a, generate_series(1, 100000) b, generate_series(1, 100000) c",
     // A condition that no pair, or every pair, fulfils.
-    "SELECT count(*) FROM generate_series(1, 1000000) a JOIN generate_series(1, 1000000) b ON a.value + b.value < 0",
-    "SELECT count(*) FROM generate_series(1, 1000000) a LEFT JOIN generate_series(1, 1000000) b ON a.value * b.value < 0",
-    "SELECT max(a.value * b.value) FROM generate_series(1, 1000000) a JOIN generate_series(1, 1000000) b ON a.value + b.value > 0",
+    "SELECT count(*) FROM generate_series(1, 1000000) a JOIN generate_series(1, 1000000) b ON a.a + b.b < 0",
+    "SELECT count(*) FROM generate_series(1, 1000000) a LEFT JOIN generate_series(1, 1000000) b ON a.a * b.b < 0",
+    "SELECT max(a.a * b.b) FROM generate_series(1, 1000000) a JOIN generate_series(1, 1000000) b ON a.a + b.b > 0",
     // One key for all rows, with a condition besides and without.
-    "SELECT count(*) FROM generate_series(1, 1000000) a JOIN generate_series(1, 1000000) b ON a.value % 1 = b.value % 1 AND a.value + b.value < 0",
-    "SELECT sum(a.value) FROM generate_series(1, 1000000) a JOIN generate_series(1, 1000000) b ON a.value % 1 = b.value % 1",
+    "SELECT count(*) FROM generate_series(1, 1000000) a JOIN generate_series(1, 1000000) b ON a.a % 1 = b.b % 1 AND a.a + b.b < 0",
+    "SELECT sum(a.a) FROM generate_series(1, 1000000) a JOIN generate_series(1, 1000000) b ON a.a % 1 = b.b % 1",
     // Lists, statements that go on from their own rows, groups, windows.
     "SELECT count(u) FROM (SELECT unnest(range(1, 100)) AS u FROM generate_series(1, 10000000000))",
     "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t",

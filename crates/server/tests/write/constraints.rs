@@ -162,3 +162,21 @@ fn constraints_hold_after_the_server_was_stopped() {
     );
     assert_eq!(client.one("SELECT count(DISTINCT id) FROM t"), "2");
 }
+
+#[test]
+fn rows_of_a_statement_may_refer_to_each_other() {
+    let server = Server::start();
+    let client = server.client();
+    client.execute("CREATE TABLE employee (id int PRIMARY KEY, boss int REFERENCES employee)");
+    client.execute("INSERT INTO employee VALUES (1, 2), (2, 1), (3, NULL)");
+    let (code, _) = client.error("INSERT INTO employee VALUES (4, 5), (5, 6)");
+    assert_eq!(code, "23503");
+    assert_eq!(
+        client.rows("SELECT count(*) FROM employee"),
+        [[Some("3".to_owned())]]
+    );
+    // From now on each statement is checked at once again.
+    let (code, _) =
+        client.error("BEGIN; INSERT INTO employee VALUES (6, 7); INSERT INTO employee VALUES (7, 6)");
+    assert_eq!(code, "23503");
+}

@@ -501,9 +501,14 @@ fn of_two_that_wait_for_each_other_one_goes_on() {
         assert_eq!(failed, ["40P01"], "{level}");
         let found = all(&observer);
         assert!(
-            [["1|11", "2|12"], ["1|21", "2|22"], ["1|10", "2|12"], ["1|21", "2|20"]]
-                .iter()
-                .any(|of| found == *of),
+            [
+                ["1|11", "2|12"],
+                ["1|21", "2|22"],
+                ["1|10", "2|12"],
+                ["1|21", "2|20"]
+            ]
+            .iter()
+            .any(|of| found == *of),
             "{level}: {found:?}"
         );
     }

@@ -263,10 +263,7 @@ fn an_error_after_rows_were_locked_and_changed_twice_goes_back_to_the_first() {
     let server = Server::start();
     let mut client = with_table(&server);
     tags(&mut client, "insert into t values (1, 'a')");
-    tags(
-        &mut client,
-        "begin; update t set word = 'b'; savepoint s",
-    );
+    tags(&mut client, "begin; update t set word = 'b'; savepoint s");
     tags(
         &mut client,
         "update t set word = 'c'; delete from t; insert into t values (1, 'd')",

@@ -12,7 +12,10 @@ use crate::value::Value;
 
 impl Store {
     /// Runs one definition in a transaction of its own. It is durable when this returns.
-    pub(crate) fn define<R: Send>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<R> + Send) -> Result<R> {
+    pub(crate) fn define<R: Send>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<R> + Send,
+    ) -> Result<R> {
         teams::blocking(|| {
             let mut session = self.session_here()?;
             let transaction = session.begin()?;

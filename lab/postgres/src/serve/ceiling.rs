@@ -94,17 +94,17 @@ impl Constant {
             Some(b'B') => ("BEGIN", false, Some(b'T')),
             _ => ("COMMIT", false, Some(b'I')),
         };
-        Constant {
-            tag,
-            has_row,
-            status,
-        }
+        Constant { tag, has_row, status }
     }
 
     fn describe(self, out: &mut Vec<u8>) {
         match self.has_row {
             // One column `abalance` of the type int4.
-            true => message(out, b'T', b"\0\x01abalance\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0"),
+            true => message(
+                out,
+                b'T',
+                b"\0\x01abalance\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0",
+            ),
             false => message(out, b'n', b""),
         }
     }

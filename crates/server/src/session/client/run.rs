@@ -234,7 +234,11 @@ impl ClientSession {
     }
 
     /// Starts what returns rows; `None`: it is a command.
-    async fn start(&mut self, prepared: &Prepared, parameters: &[ScalarValue]) -> Result<Option<Rows>, Refusal> {
+    async fn start(
+        &mut self,
+        prepared: &Prepared,
+        parameters: &[ScalarValue],
+    ) -> Result<Option<Rows>, Refusal> {
         let statement = &prepared.statement;
         let rows = match &statement.kind {
             Kind::Planned(sql) => {
@@ -327,7 +331,11 @@ impl ClientSession {
     }
 
     /// The plan that was made when it was prepared, or a new one that returns the same columns.
-    pub(super) async fn plan_again(&self, prepared: &Prepared, sql: &Statement) -> Result<LogicalPlan, Refusal> {
+    pub(super) async fn plan_again(
+        &self,
+        prepared: &Prepared,
+        sql: &Statement,
+    ) -> Result<LogicalPlan, Refusal> {
         if let Some(plan) = self.kept_plan(prepared) {
             return Ok(plan);
         }
@@ -348,9 +356,7 @@ impl ClientSession {
     /// The plan that was made when it was prepared, if it still holds. One that names tables is taken once and soon, since files change.
     fn kept_plan(&self, prepared: &Prepared) -> Option<LogicalPlan> {
         let mut slot = prepared.plan.lock();
-        let kept = slot
-            .take()
-            .filter(|kept| kept.of == self.versions())?;
+        let kept = slot.take().filter(|kept| kept.of == self.versions())?;
         if one_row::is_one_row(&kept.plan) {
             return Some(slot.insert(kept).plan.clone());
         }
@@ -552,11 +558,7 @@ impl ClientSession {
     /// # Errors
     /// That of the statement that fails. Those before it have run, and what they have written is undone, unless a transaction was begun or ended.
     /// `Some`: rows of the client are awaited, as by [`Ran::CopyIn`].
-    pub async fn simple(
-        &mut self,
-        sql: &str,
-        sink: &mut impl Sink,
-    ) -> Result<Option<CopyWanted>, Refusal> {
+    pub async fn simple(&mut self, sql: &str, sink: &mut impl Sink) -> Result<Option<CopyWanted>, Refusal> {
         // A cancel between two statements counts, too.
         let _running = self.cancel.begin();
         if let Some(lifted) = self.lifted(sql).await {

@@ -100,13 +100,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         false,
         "No meaning here.",
     ),
-    setting(
-        "default_tablespace",
-        "",
-        Takes::Text,
-        false,
-        "No meaning here.",
-    ),
+    setting("default_tablespace", "", Takes::Text, false, "No meaning here."),
     setting(
         "default_toast_compression",
         "pglz",

@@ -9,8 +9,8 @@ use crate::catalog::quoted;
 use crate::define;
 use crate::session::error;
 use crate::write::{parsed_merge, without_overriding};
-use corun_wire::error::{Refusal, code};
 use corun_store::Lock;
+use corun_wire::error::{Refusal, code};
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -31,15 +31,7 @@ const WRITES: &[&str] = &[
     "INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "ALTER", "CREATE", "DROP", "COMMENT", "REINDEX",
     "VACUUM", "ANALYZE", "CLUSTER", "REFRESH", "IMPORT", "REASSIGN", "SECURITY",
 ];
-const UNSUPPORTED: &[&str] = &[
-    "LISTEN",
-    "NOTIFY",
-    "DO",
-    "CALL",
-    "MOVE",
-    "LOAD",
-    "CHECKPOINT",
-];
+const UNSUPPORTED: &[&str] = &["LISTEN", "NOTIFY", "DO", "CALL", "MOVE", "LOAD", "CHECKPOINT"];
 
 impl Reader<'_> {
     /// An unquoted word in capitals.
@@ -145,7 +137,9 @@ impl Reader<'_> {
                 "asyncpg's question about the parts of types".to_owned(),
             ));
         }
-        Ok(Kind::Planned(Arc::new(parsed_by_catalog(&self.with_plain_locks())?)))
+        Ok(Kind::Planned(Arc::new(parsed_by_catalog(
+            &self.with_plain_locks(),
+        )?)))
     }
 
     pub(super) fn kind(&self) -> Result<Kind, Refusal> {

@@ -56,6 +56,10 @@ pub(crate) struct Writer {
     pub(in super::super) returning: Option<Returning>,
 }
 
+/// Whether checks of foreign keys wait for the statement's end, and had waited before.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deferred(Option<bool>);
+
 /// What a statement has written so far.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
@@ -81,6 +85,38 @@ impl Writer {
             conflict: None,
             returning: None,
         }
+    }
+
+    /// Before the first row of a statement: rows of a table that refers to itself may refer to later ones.
+    ///
+    /// # Errors
+    /// None that is known.
+    pub(crate) fn defer(&self, session: &mut ClientSession) -> Result<Deferred, Refusal> {
+        let info = &self.info;
+        let mut keys = info.definition.foreign_keys.iter();
+        if !keys.any(|key| key.schema == info.schema && key.table == info.name) {
+            return Ok(Deferred(None));
+        }
+        let deferred = session
+            .store_transaction()?
+            .run(|transaction| rows::defer(transaction))?;
+        Ok(Deferred(Some(deferred)))
+    }
+
+    /// Behind its last row.
+    ///
+    /// # Errors
+    /// A row that refers to none.
+    pub(crate) fn check_deferred(
+        &self,
+        session: &mut ClientSession,
+        Deferred(deferred): Deferred,
+    ) -> Result<(), Refusal> {
+        let Some(deferred) = deferred else {
+            return Ok(());
+        };
+        let store = session.store_transaction()?;
+        store.run(|transaction| rows::check_deferred(transaction, deferred))
     }
 
     /// Writes rows: at most [`TOGETHER`].
