@@ -485,7 +485,7 @@ impl<'s> Transaction<'s> {
     /// # Errors
     /// [`StoreError::TooManySnapshots`].
     pub fn snapshot(&self) -> Result<Snapshot> {
-        self.snapshot_with(|store, own| Snapshot::with_own(store, own))
+        self.snapshot_with(Snapshot::with_own)
     }
 
     /// As [`Transaction::snapshot`], but of others it shows what was committed at the moment of `first`, which may be any snapshot of the store:

@@ -21,13 +21,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Schema and table of the dictionary ([`crate::write`]).
 pub(crate) const DICTIONARY: (&str, &str) = ("corun", "columns");
 
+/// A table, and the version of the definitions at which it was read.
+type KnownAt = (u64, Arc<TableInfo>);
+
 /// What all sessions know of the tables of a store.
 #[derive(Debug, Default)]
 pub(crate) struct TableCache {
     /// Raised after each transaction that has defined something.
     version: AtomicU64,
     /// By schema and name, with the version that each was read at.
-    known: Mutex<HashMap<(String, String), (u64, Arc<TableInfo>)>>,
+    known: Mutex<HashMap<(String, String), KnownAt>>,
 }
 
 /// See [`self`].

@@ -23,6 +23,7 @@ pub(super) struct Wanted {
 }
 
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a definition has a few of them")]
 pub(super) enum WantedKind {
     PrimaryKey(Vec<String>),
     Unique(Vec<String>),

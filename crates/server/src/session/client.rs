@@ -1,9 +1,8 @@
 //! [`ClientSession`]: one client.
 
-pub(super) mod run;
+mod run;
 mod short;
 
-pub use self::run::CopyWanted;
 use self::run::returns_rows;
 pub(in crate::session) use self::short::{ShortSlot, ShortTexts};
 use super::bounded::Constants;
@@ -79,16 +78,16 @@ pub struct Prepared {
     pub columns: Option<Vec<Column>>,
     pub(super) statement: Parsed,
     plan: Mutex<Option<Kept>>,
-    /// Of a statement that writes, and the definitions that it was planned with.
-    change: Option<(u64, Arc<PreparedChange>)>,
+    /// Of a statement that writes, and what it was planned with.
+    change: Option<((u64, u64, u64), Arc<PreparedChange>)>,
     short: ShortSlot,
 }
 
 impl Prepared {
-    /// What was planned, if definitions are as they were.
-    pub(super) fn change_of(&self, definitions: u64) -> Option<Arc<PreparedChange>> {
+    /// What was planned, if settings, rights and definitions are as they were.
+    pub(super) fn change_of(&self, versions: (u64, u64, u64)) -> Option<Arc<PreparedChange>> {
         let (of, change) = self.change.as_ref()?;
-        (*of == definitions && definitions != u64::MAX).then(|| Arc::clone(change))
+        (*of == versions && versions.2 != u64::MAX).then(|| Arc::clone(change))
     }
 }
 
@@ -262,7 +261,7 @@ impl ClientSession {
                 let change = self.prepared_change(sql, types, &statement.text).await?;
                 prepared.parameters.clone_from(&change.parameters);
                 prepared.columns.clone_from(&change.columns);
-                prepared.change = Some((self.definitions_version(), Arc::new(change)));
+                prepared.change = Some((self.versions(), Arc::new(change)));
             }
             return Ok(Arc::new(prepared));
         }

@@ -5,14 +5,22 @@
 //!                                          └► copy_failed
 //! ```
 
-use super::client::run::Counted;
-use super::client::{ClientSession, CopyWanted, Copying};
-use super::portal::{Ran, Sink};
+use super::client::{ClientSession, Copying};
+use super::portal::{Counted, Ran, Sink};
 use super::statement::CopyInto;
 use crate::write::CopyRows;
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::CopyFormat;
 use corun_wire::{TransactionStatus, build};
+
+/// Rows of the client that a simple query awaits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyWanted {
+    /// Whether they come in the binary format.
+    pub binary: bool,
+    /// How many columns they have.
+    pub columns: u16,
+}
 
 /// How a copy has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -34,8 +34,8 @@ mod writing;
 mod zone;
 
 pub use cancel::CancelHandle;
-pub use client::{ClientSession, CopyWanted, Effect, Identity, Prepared};
-pub use copying::CopyDone;
+pub use client::{ClientSession, Effect, Identity, Prepared};
+pub use copying::{CopyDone, CopyWanted};
 pub use engine::{Engine, EngineConfig, FullRights, MakeEngine, Rights, ServerError};
 pub(crate) use error::refusal as refusal_of_datafusion;
 pub use portal::{Gone, Portal, Ran, Sink};

@@ -40,6 +40,25 @@ pub trait Sink: Send {
     fn chunk(&mut self, bytes: Vec<u8>) -> impl Future<Output = Result<(), Gone>> + Send;
 }
 
+/// A sink that counts.
+pub(super) struct Counted<'a, S> {
+    sink: &'a mut S,
+    pub(super) bytes: u64,
+}
+
+impl<'a, S> Counted<'a, S> {
+    pub(super) fn new(sink: &'a mut S) -> Self {
+        Counted { sink, bytes: 0 }
+    }
+}
+
+impl<S: Sink> Sink for Counted<'_, S> {
+    async fn chunk(&mut self, bytes: Vec<u8>) -> Result<(), Gone> {
+        self.bytes += bytes.len() as u64;
+        self.sink.chunk(bytes).await
+    }
+}
+
 /// How far a portal was run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ran {

@@ -132,15 +132,11 @@ impl Park for StatementPark {
 /// on a thread that may block.
 pub(super) const WOULD_WAIT: &str = "corun: would wait";
 
-type AtEnd = Box<dyn FnOnce(&Store) + Send + Sync>;
-
 /// A savepoint of the client's.
 struct Mark {
     savepoint: Savepoint,
     wrote: bool,
     defined: bool,
-    at_commit: usize,
-    at_rollback: usize,
 }
 
 /// How a transaction begins.
@@ -165,8 +161,6 @@ pub(crate) struct StoreTransaction {
     first: Option<Arc<Snapshot>>,
     /// In a lock for the same reason.
     savepoints: Mutex<Vec<Mark>>,
-    at_commit: Vec<AtEnd>,
-    at_rollback: Vec<AtEnd>,
 }
 
 impl StoreTransaction {
@@ -183,8 +177,6 @@ impl StoreTransaction {
             defined: false,
             first: None,
             savepoints: Mutex::default(),
-            at_commit: Vec::new(),
-            at_rollback: Vec::new(),
         }
     }
 
@@ -218,16 +210,6 @@ impl StoreTransaction {
     /// Whether a statement has read or written in it: its modes are fixed.
     pub(super) fn is_used(&self) -> bool {
         self.first.is_some() || self.is_open()
-    }
-
-    /// What is done when the transaction commits, after it: what the store cannot do in a transaction.
-    pub(crate) fn on_commit(&mut self, work: AtEnd) {
-        self.at_commit.push(work);
-    }
-
-    /// What is done when the transaction, or the part of it behind the newest savepoint, is rolled back.
-    pub(crate) fn on_rollback(&mut self, work: AtEnd) {
-        self.at_rollback.push(work);
     }
 
     /// Runs a part of a statement in the transaction, which begins if there is none. `work` is run twice where it would have to wait for a lock:
@@ -399,8 +381,6 @@ impl StoreTransaction {
             savepoint,
             wrote: self.wrote,
             defined: self.defined,
-            at_commit: self.at_commit.len(),
-            at_rollback: self.at_rollback.len(),
         });
         Ok(())
     }
@@ -426,10 +406,6 @@ impl StoreTransaction {
         gone_back.map_err(|error| refusal_of(&error))?;
         let had_defined = std::mem::replace(&mut self.defined, mark.defined);
         self.wrote = mark.wrote;
-        self.at_commit.truncate(mark.at_commit);
-        let undone = self.at_rollback.split_off(mark.at_rollback);
-        let store = self.store().clone();
-        undone.into_iter().rev().for_each(|work| work(&store));
         self.view.set_moment(None);
         match (had_defined, self.defined) {
             (true, true) => self.show_definitions(),
@@ -469,9 +445,6 @@ impl StoreTransaction {
             }
         };
         let store = self.store().clone();
-        for work in std::mem::take(&mut self.at_commit) {
-            work(&store);
-        }
         self.clear(self.defined);
         if wait && store.durability() == Durability::Durable {
             handle.await.map_err(|error| refusal_of(&error))?;
@@ -494,10 +467,6 @@ impl StoreTransaction {
     }
 
     fn rolled_back(&mut self) {
-        let store = self.store().clone();
-        for work in std::mem::take(&mut self.at_rollback).into_iter().rev() {
-            work(&store);
-        }
         self.clear(false);
     }
 
@@ -506,8 +475,6 @@ impl StoreTransaction {
         self.defined = false;
         self.first = None;
         self.savepoints.get_mut().clear();
-        self.at_commit.clear();
-        self.at_rollback.clear();
         self.view.ended(published);
     }
 

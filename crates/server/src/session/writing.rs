@@ -140,7 +140,7 @@ impl ClientSession {
             }
             Written::Change(sql) => {
                 self.check_writable(sql)?;
-                let change = match prepared.change_of(self.definitions_version()) {
+                let change = match prepared.change_of(self.versions()) {
                     Some(change) => change,
                     None => {
                         let types: Vec<u32> = prepared.parameters.iter().map(|of| of.oid()).collect();

@@ -210,6 +210,10 @@ impl OnConflict {
     ///
     /// # Errors
     /// What speaks against a value or a row.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what a row is updated by, of which callers know different parts"
+    )]
     pub(super) fn update(
         &self,
         transaction: &Transaction<'_>,

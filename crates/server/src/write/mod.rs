@@ -51,6 +51,10 @@ use std::sync::Arc;
 
 /// A statement that writes, ready to run.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a prepared statement has one, on the heap"
+)]
 pub(crate) enum Change {
     Insert(insert::Insert),
     Update(update::Update),

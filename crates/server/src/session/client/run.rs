@@ -3,12 +3,13 @@
 use super::{ClientSession, Prepared};
 use crate::catalog::shown;
 use crate::session::commands::{lines, no_cursor};
+use crate::session::copying::CopyWanted;
 use crate::session::error::{self, more};
 use crate::session::one_row;
 use crate::session::parameters;
 use crate::session::plan::Planned;
 use crate::session::portal::{
-    Encoding, Gone, Limits, Portal, Ran, Rows, Sink, Source, State, Tag, To, copy_end, copy_frame,
+    Counted, Encoding, Limits, Portal, Ran, Rows, Sink, Source, State, Tag, To, copy_end, copy_frame,
 };
 use crate::session::share::Turn;
 use crate::session::statement::{Kind, Parsed};
@@ -657,39 +658,6 @@ impl ClientSession {
         }
         self.flush(out, sink).await?;
         Ok(None)
-    }
-}
-
-/// Rows of the client that a simple query awaits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CopyWanted {
-    /// Whether they come in the binary format.
-    pub binary: bool,
-    /// How many columns they have.
-    pub columns: u16,
-}
-
-/// A sink that counts.
-pub(in crate::session) struct Counted<'a, S> {
-    sink: &'a mut S,
-    bytes: u64,
-}
-
-impl<'a, S> Counted<'a, S> {
-    pub(in crate::session) fn new(sink: &'a mut S) -> Self {
-        Counted { sink, bytes: 0 }
-    }
-
-    /// Bytes so far.
-    pub(in crate::session) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-}
-
-impl<S: Sink> Sink for Counted<'_, S> {
-    async fn chunk(&mut self, bytes: Vec<u8>) -> Result<(), Gone> {
-        self.bytes += bytes.len() as u64;
-        self.sink.chunk(bytes).await
     }
 }
 

@@ -557,7 +557,7 @@ impl ClientSession {
     ) -> Result<(), Refusal> {
         let text: Arc<str> = sql.into();
         let running = self.running(&text);
-        let mut sink = super::run::Counted::new(sink);
+        let mut sink = crate::session::portal::Counted::new(sink);
         let mut out = Vec::new();
         if let Some(columns) = &prepared.columns {
             build::row_description_of(&mut out, columns, &ResultFormats::default());
@@ -569,7 +569,7 @@ impl ClientSession {
             shown: Some(text),
         };
         let ran = self.simple_portal(portal, true, &mut out, &mut sink).await;
-        self.work.bytes = sink.bytes();
+        self.work.bytes = sink.bytes;
         running.end(&self.work, ran.as_ref().err().map(|refusal| refusal.code));
         match ran {
             Ok(_) => Ok(()),

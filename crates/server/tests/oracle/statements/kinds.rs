@@ -92,7 +92,8 @@ impl Kind {
         loop {
             let kind = Kind::ALL[random.below(Kind::ALL.len())];
             let untyped = matches!(kind, Kind::Uuid | Kind::Bytes) && Known::UntypedLiterals.is_avoided();
-            if !untyped && !(kind == Kind::Char && Known::ExpressionTypes.is_avoided()) {
+            let padded = kind == Kind::Char && Known::ExpressionTypes.is_avoided();
+            if !untyped && !padded {
                 return kind;
             }
         }
