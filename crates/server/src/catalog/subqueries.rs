@@ -97,8 +97,8 @@ fn names_of_key(function: &Function) -> Option<Vec<Expr>> {
     Some(vec![columns.named("conrelid")?, array_exprs.first()?.clone()])
 }
 
-/// Table and number of the column whose default a subquery over `pg_attrdef` reads.
-fn column_of_default(query: &ast::Query) -> Option<Vec<Expr>> {
+/// Columns of the condition of a subquery that reads this table alone.
+fn condition_over(query: &ast::Query, table: &str) -> Option<Columns> {
     let SetExpr::Select(select) = query.body.as_ref() else {
         return None;
     };
@@ -108,30 +108,23 @@ fn column_of_default(query: &ast::Query) -> Option<Vec<Expr>> {
     let TableFactor::Table { name, .. } = &from.relation else {
         return None;
     };
-    if last(name)? != "pg_attrdef" || !from.joins.is_empty() {
+    if last(name)? != table || !from.joins.is_empty() {
         return None;
     }
     let mut columns = Columns::default();
     _ = ast::Visit::visit(select.selection.as_ref()?, &mut columns);
+    Some(columns)
+}
+
+/// Table and number of the column whose default a subquery over `pg_attrdef` reads.
+fn column_of_default(query: &ast::Query) -> Option<Vec<Expr>> {
+    let columns = condition_over(query, "pg_attrdef")?;
     Some(vec![columns.named("attrelid")?, columns.named("attnum")?])
 }
 
 /// Table and name of the column whose sequence a subquery over `pg_sequence` describes as JSON.
 fn column_of_identity(query: &ast::Query) -> Option<Vec<Expr>> {
-    let SetExpr::Select(select) = query.body.as_ref() else {
-        return None;
-    };
-    let [from] = select.from.as_slice() else {
-        return None;
-    };
-    let TableFactor::Table { name, .. } = &from.relation else {
-        return None;
-    };
-    if last(name)? != "pg_sequence" || !from.joins.is_empty() {
-        return None;
-    }
-    let mut columns = Columns::default();
-    _ = ast::Visit::visit(select.selection.as_ref()?, &mut columns);
+    let columns = condition_over(query, "pg_sequence")?;
     Some(vec![columns.named("attrelid")?, columns.named("attname")?])
 }
 

@@ -30,7 +30,7 @@ struct Parts {
 }
 
 /// Functions that are no values of one row.
-const AGGREGATES: &[&str] = &[
+pub(crate) const AGGREGATES: &[&str] = &[
     "count",
     "sum",
     "avg",

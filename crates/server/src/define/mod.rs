@@ -23,6 +23,7 @@ mod sequence;
 mod step;
 mod syntax;
 
+pub(crate) use expression::AGGREGATES;
 pub(crate) use syntax::parsed;
 
 use crate::session::ClientSession;

@@ -9,6 +9,7 @@
 
 use super::{ColumnDefault, Identity, TableInfo};
 use crate::catalog::folded;
+use crate::define::AGGREGATES;
 use crate::session::{ClientSession, refusal_of_datafusion};
 use crate::users::WriteRight;
 use corun_datafusion::store::ROW_NUMBER;
@@ -503,20 +504,6 @@ fn row(of: &Expr, columns: usize) -> Option<Vec<Expr>> {
 
 /// Whether an item calls an aggregate function.
 fn has_aggregate(item: &SelectItem) -> bool {
-    const AGGREGATES: &[&str] = &[
-        "count",
-        "sum",
-        "avg",
-        "min",
-        "max",
-        "array_agg",
-        "string_agg",
-        "bool_and",
-        "bool_or",
-        "every",
-        "stddev",
-        "variance",
-    ];
     struct Calls(bool);
     impl Visitor for Calls {
         type Break = ();
