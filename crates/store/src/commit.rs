@@ -77,7 +77,7 @@ impl Transaction<'_> {
             return Err(crate::StoreError::Ended);
         }
         if !state.pending.is_empty() {
-            self.check_pending(state)?;
+            self.check_pending(state, true)?;
         }
         // One that only read has little code to share with others, and a barrier costs about a tenth of a fetch in cache.
         if state.writes.is_empty() && state.definitions.is_empty() {

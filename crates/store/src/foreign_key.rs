@@ -16,12 +16,14 @@
 //!
 //! What it is not: a check of rows that a follower or recovery applies. They were checked where they were written.
 
+mod deferred;
 mod enforce;
 mod error;
 mod key_lock;
 mod link;
 mod verify;
 
+pub use deferred::DeferredKeys;
 pub(crate) use enforce::Pending;
 pub use error::ForeignKeyViolation;
 pub(crate) use link::LinkChange;

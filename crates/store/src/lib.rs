@@ -107,7 +107,7 @@ pub use constant::Constant;
 pub use counts::{CheckpointDone, Recovered, Stats};
 pub use error::{Result, StoreError};
 pub use follower::{Follower, Lag};
-pub use foreign_key::ForeignKeyViolation;
+pub use foreign_key::{DeferredKeys, ForeignKeyViolation};
 pub use index::Index;
 pub use key::{KEY_BYTES_MAX, KeyError, KeyRange};
 pub use log::Archive;

@@ -8,9 +8,10 @@
 //!
 //! What it is not: the transaction, which the session has.
 
-use crate::write::{TableInfo, describe};
+use crate::session::LockTurns;
+use crate::write::{Deferrable, TableInfo, deferrable, describe};
 use corun_datafusion::store::Moments;
-use corun_store::{PUBLIC, Sequence, Snapshot, Store, StoreError, Table};
+use corun_store::{DeferredKeys, PUBLIC, Sequence, Snapshot, Store, StoreError, Table};
 use corun_wire::error::Refusal;
 use datafusion::error::DataFusionError;
 use parking_lot::Mutex;
@@ -27,10 +28,16 @@ type KnownAt = (u64, Arc<TableInfo>);
 /// What all sessions know of the tables of a store.
 #[derive(Debug, Default)]
 pub(crate) struct TableCache {
+    /// Who waits for the end of whose transaction.
+    turns: Arc<LockTurns>,
     /// Raised after each transaction that has defined something.
     version: AtomicU64,
     /// By schema and name, with the version that each was read at.
     known: Mutex<HashMap<(String, String), KnownAt>>,
+    /// Foreign keys that may be deferred, and the version that they were read at.
+    deferrable: Mutex<Option<(u64, Arc<Vec<Deferrable>>)>>,
+    /// One more than the version at which none of them is deferred at once.
+    none_deferred: AtomicU64,
 }
 
 /// See [`self`].
@@ -68,6 +75,10 @@ impl StoreView {
 
     pub(crate) fn store(&self) -> &Store {
         &self.store
+    }
+
+    pub(crate) fn turns(&self) -> &Arc<LockTurns> {
+        &self.cache.turns
     }
 
     /// What statements read from now on; `None`: the newest durable moment, each statement its own.
@@ -167,6 +178,48 @@ impl StoreView {
             Err(StoreError::NoSequence { .. } | StoreError::NoSchema { .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// The foreign keys that a transaction defers which begins now; `None`: none.
+    ///
+    /// # Errors
+    /// A dictionary that cannot be read.
+    pub(crate) fn deferred(&self) -> Result<Option<Arc<DeferredKeys>>, StoreError> {
+        let version = self.version();
+        if self.cache.none_deferred.load(Ordering::Acquire) == version + 1 {
+            return Ok(None);
+        }
+        let mut keys = DeferredKeys::default();
+        for key in self.deferrable()?.iter().filter(|key| key.initially) {
+            keys.insert(&key.schema, &key.table, &key.name);
+        }
+        if keys.is_empty() {
+            self.cache.none_deferred.store(version + 1, Ordering::Release);
+            return Ok(None);
+        }
+        Ok(Some(Arc::new(keys)))
+    }
+
+    /// Foreign keys that may be deferred, of tables that are committed.
+    ///
+    /// # Errors
+    /// A dictionary that cannot be read.
+    pub(crate) fn deferrable(&self) -> Result<Arc<Vec<Deferrable>>, StoreError> {
+        let version = self.version();
+        let mut known = self.cache.deferrable.lock();
+        if let Some((at, keys)) = known.as_ref()
+            && *at == version
+        {
+            return Ok(Arc::clone(keys));
+        }
+        let keys = match self.store.table_in(DICTIONARY.0, DICTIONARY.1) {
+            Ok(table) => deferrable(&self.store.snapshot()?, &table)?,
+            Err(StoreError::NoTable { .. } | StoreError::NoSchema { .. }) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let keys = Arc::new(keys);
+        *known = Some((version, Arc::clone(&keys)));
+        Ok(keys)
     }
 
     /// What the session's transaction sees, if it has defined something; else what is committed.

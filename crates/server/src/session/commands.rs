@@ -232,7 +232,7 @@ impl ClientSession {
         let warn = |code, what: &str| Effect::Warning(Refusal::new(code, what));
         let tag = match kind {
             Kind::Modes { modes, session } => self.set_modes(modes, *session)?,
-            Kind::Begin(modes) => {
+            Kind::Begin(modes, tag) => {
                 if open {
                     self.effects.push(warn(
                         more::ACTIVE_TRANSACTION,
@@ -243,7 +243,7 @@ impl ClientSession {
                     self.transaction = TransactionStatus::Open;
                 }
                 self.set_local_modes(modes)?;
-                "BEGIN"
+                tag
             }
             Kind::Commit | Kind::Rollback => {
                 if !open {
@@ -335,7 +335,7 @@ impl ClientSession {
 
     /// Ends the transaction on the store.
     async fn end_on_store(&mut self, commit: bool) -> Result<(), Refusal> {
-        let wait = self.setting("synchronous_commit")?.1 != "off";
+        let wait = self.shared.settings.lock().waits_for_disk();
         match &mut self.store {
             Some(store) if commit => store.commit(wait).await,
             Some(store) => {

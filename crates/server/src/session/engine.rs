@@ -395,6 +395,8 @@ impl Engine {
             let mut state = state.write();
             let options = state.config_mut().options_mut();
             options.catalog.default_catalog.clone_from(&database);
+            // Where clients write, as PostgreSQL: a number with a point is exact.
+            options.sql_parser.parse_float_as_decimal = view.is_some();
             options.extensions.insert(constants.clone());
         }
         let pid = who.pid;
@@ -409,7 +411,9 @@ impl Engine {
                 of.upgrade()
                     .map_or_else(Vec::new, |session| session.search_path())
             };
-            for function in sequences::functions(view, &Arc::new(SequenceSession::new(path))) {
+            let of = Arc::downgrade(&shared);
+            let reads = move || of.upgrade().is_some_and(|of| of.settings.lock().writes_nothing());
+            for function in sequences::functions(view, &Arc::new(SequenceSession::new(path, reads))) {
                 context.register_udf(function);
             }
         }

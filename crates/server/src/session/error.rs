@@ -303,6 +303,23 @@ fn of_plan(what: &str) -> Refusal {
     if lower.contains("failed to resolve schema") || lower.contains("schema provider") {
         return Refusal::new("3F000", what);
     }
+    let conditions = [
+        (
+            "Cannot create filter with non-boolean predicate",
+            "returning ",
+            "WHERE",
+        ),
+        ("Join condition must be boolean type", "but got ", "JOIN/ON"),
+    ];
+    for (says, before, clause) in conditions {
+        if what.starts_with(says)
+            && let Some((_, of)) = what.rsplit_once(before)
+        {
+            let of = type_name(of).unwrap_or(of);
+            let what = format!("argument of {clause} must be type boolean, not type {of}");
+            return Refusal::new(DATATYPE_MISMATCH, what);
+        }
+    }
     if let Some(name) = between(what, "Invalid function '", '\'') {
         let refusal = Refusal::new(UNDEFINED_FUNCTION, format!("function {name} does not exist"));
         return match between(what, "Did you mean '", '\'') {
@@ -369,7 +386,12 @@ fn of_arrow(error: &ArrowError) -> Refusal {
 fn cast(what: &str) -> Option<(&'static str, &str)> {
     let value = between(what, "string '", '\'')?;
     let of = between(what, "to value of ", ' ')?;
-    let name = match of {
+    Some((type_name(of)?, value))
+}
+
+/// PostgreSQL's name of a type that Arrow writes so.
+fn type_name(of: &str) -> Option<&'static str> {
+    Some(match of {
         "Int8" | "Int16" => "smallint",
         "Int32" => "integer",
         "Int64" => "bigint",
@@ -377,9 +399,13 @@ fn cast(what: &str) -> Option<(&'static str, &str)> {
         "Float64" => "double precision",
         "Boolean" => "boolean",
         "Date32" | "Date64" => "date",
+        "Utf8" | "Utf8View" | "LargeUtf8" => "text",
+        "Binary" | "BinaryView" => "bytea",
+        of if of.starts_with("Decimal") => "numeric",
+        of if of.starts_with("Timestamp") && of.ends_with("None)") => "timestamp without time zone",
+        of if of.starts_with("Timestamp") => "timestamp with time zone",
         _ => return None,
-    };
-    Some((name, value))
+    })
 }
 
 fn of_execution(what: &str) -> Refusal {

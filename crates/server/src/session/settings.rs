@@ -8,11 +8,13 @@ mod known;
 pub(super) use self::bounds::check as check_bounds;
 pub(super) use self::known::SERVER_VERSION;
 use self::known::{SETTINGS, Setting, Takes};
+use super::store_transaction::Isolation;
 use super::zone::Zone;
 use crate::catalog::SettingFact;
 use corun_datafusion::nearest;
 use corun_wire::error::{Refusal, code};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Longest value, and most settings that a client makes up (`app.user`).
@@ -37,22 +39,35 @@ fn find(name: &str) -> Option<&'static Setting> {
 
 type Values = BTreeMap<String, String>;
 
-/// A session's settings.
+/// A session's settings. The texts are shared until one is changed: a transaction that begins copies nothing.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     /// Those now, by the names of the table.
-    now: Values,
+    now: Arc<Values>,
     /// What `RESET` leads to.
-    defaults: Values,
+    defaults: Arc<Values>,
     /// What is left once the transaction has ended: committed, and rolled back.
-    ends: Option<(Values, Values)>,
-    zone: Zone,
+    ends: Option<(Arc<Values>, Arc<Values>)>,
+    often: Often,
     /// Changes with each change.
     pub(super) version: u64,
     /// What `statement_timeout` may be at most; the user's.
     pub(super) statement_timeout_max: Option<Duration>,
     /// Whether transactions may write.
     writable: bool,
+}
+
+/// What each statement asks for, read from the texts when one has changed.
+#[derive(Debug, Clone, Copy)]
+struct Often {
+    zone: Zone,
+    statement_timeout: Option<Duration>,
+    lock_timeout: Option<Duration>,
+    /// Outside of a transaction block, and in one.
+    isolation: [Isolation; 2],
+    /// Likewise.
+    read_only: [bool; 2],
+    waits_for_disk: bool,
 }
 
 impl Settings {
@@ -71,27 +86,36 @@ impl Settings {
         let known = SETTINGS
             .iter()
             .map(|of| (of.name.to_owned(), of.default.to_owned()));
+        let mut now: Values = known.collect();
+        if writable {
+            for name in ["transaction_read_only", "default_transaction_read_only"] {
+                now.insert(name.to_owned(), "off".to_owned());
+            }
+        }
+        for (name, value) in fixed {
+            now.insert((*name).to_owned(), (*value).to_owned());
+        }
         let mut settings = Settings {
-            now: known.collect(),
-            defaults: Values::new(),
+            now: Arc::new(now),
+            defaults: Arc::default(),
             ends: None,
-            zone,
+            often: Often {
+                zone,
+                statement_timeout: None,
+                lock_timeout: None,
+                isolation: [Isolation::ReadCommitted; 2],
+                read_only: [true; 2],
+                waits_for_disk: true,
+            },
             version: 1,
             statement_timeout_max,
             writable,
         };
-        if writable {
-            for name in ["transaction_read_only", "default_transaction_read_only"] {
-                settings.now.insert(name.to_owned(), "off".to_owned());
-            }
-        }
-        for (name, value) in fixed {
-            settings.now.insert((*name).to_owned(), (*value).to_owned());
-        }
+        settings.read_often();
         for (name, value) in given {
             settings.set(name, Some(value), false)?;
         }
-        settings.defaults = settings.now.clone();
+        settings.defaults = Arc::clone(&settings.now);
         Ok(settings)
     }
 
@@ -147,10 +171,12 @@ impl Settings {
         }
         match &mut self.ends {
             None if local => return Ok(value),
-            Some((committed, _)) if !local => _ = committed.insert(key.clone(), value.clone()),
+            Some((committed, _)) if !local => {
+                Arc::make_mut(committed).insert(key.clone(), value.clone());
+            }
             _ => {}
         }
-        self.now.insert(key, value.clone());
+        Arc::make_mut(&mut self.now).insert(key, value.clone());
         self.renewed();
         Ok(value)
     }
@@ -181,22 +207,25 @@ impl Settings {
 
     /// `RESET ALL`.
     pub(super) fn reset_all(&mut self) {
-        self.now.clone_from(&self.defaults);
+        self.now = Arc::clone(&self.defaults);
         if let Some((committed, _)) = &mut self.ends {
-            committed.clone_from(&self.now);
+            *committed = Arc::clone(&self.now);
         }
         self.renewed();
     }
 
     /// A transaction begins, as all do where nothing else is said.
     pub(super) fn begin(&mut self) {
-        self.ends = Some((self.now.clone(), self.now.clone()));
+        self.ends = Some((Arc::clone(&self.now), Arc::clone(&self.now)));
         for (name, default) in [
             ("transaction_isolation", "default_transaction_isolation"),
             ("transaction_read_only", "default_transaction_read_only"),
         ] {
-            let value = self.value(default).to_owned();
-            self.now.insert(name.to_owned(), value);
+            if self.value(name) != self.value(default) {
+                let value = self.value(default).to_owned();
+                Arc::make_mut(&mut self.now).insert(name.to_owned(), value);
+                self.read_often();
+            }
         }
     }
 
@@ -205,7 +234,7 @@ impl Settings {
         if let Some((committed, rolled_back)) = self.ends.take() {
             let after = if commit { committed } else { rolled_back };
             // Most transactions change no setting, and what was planned before holds.
-            if after != self.now {
+            if !Arc::ptr_eq(&after, &self.now) && after != self.now {
                 self.now = after;
                 self.renewed();
             }
@@ -214,9 +243,24 @@ impl Settings {
 
     fn renewed(&mut self) {
         self.version += 1;
-        if let Some((zone, _)) = Zone::of(self.value("TimeZone")) {
-            self.zone = zone;
-        }
+        self.read_often();
+    }
+
+    fn read_often(&mut self) {
+        let time = |name| {
+            let milliseconds = milliseconds(self.value(name))?;
+            (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
+        };
+        self.often = Often {
+            zone: Zone::of(self.value("TimeZone")).map_or(self.often.zone, |(zone, _)| zone),
+            statement_timeout: time("statement_timeout"),
+            lock_timeout: time("lock_timeout"),
+            isolation: ["default_transaction_isolation", "transaction_isolation"]
+                .map(|name| Isolation::of(self.value(name))),
+            read_only: ["default_transaction_read_only", "transaction_read_only"]
+                .map(|name| self.value(name) != "off"),
+            waits_for_disk: self.value("synchronous_commit") != "off",
+        };
     }
 
     /// Those that clients are told.
@@ -228,7 +272,7 @@ impl Settings {
     }
 
     pub(super) fn zone(&self) -> Zone {
-        self.zone
+        self.often.zone
     }
 
     /// The time zone as DataFusion names it.
@@ -242,14 +286,32 @@ impl Settings {
 
     /// `None`: for ever.
     pub(super) fn statement_timeout(&self) -> Option<Duration> {
-        let milliseconds = milliseconds(self.value("statement_timeout"))?;
-        (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
+        self.often.statement_timeout
     }
 
     /// How long a statement waits for a lock; `None`: for ever.
     pub(super) fn lock_timeout(&self) -> Option<Duration> {
-        let milliseconds = milliseconds(self.value("lock_timeout"))?;
-        (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
+        self.often.lock_timeout
+    }
+
+    /// Of the transaction, in a block of the client's or outside of one.
+    pub(super) fn isolation(&self, in_block: bool) -> Isolation {
+        self.often.isolation[usize::from(in_block)]
+    }
+
+    /// Whether the transaction writes nothing, likewise.
+    pub(super) fn is_read_only(&self, in_block: bool) -> bool {
+        self.often.read_only[usize::from(in_block)]
+    }
+
+    /// Whether what runs now may write nothing.
+    pub(super) fn writes_nothing(&self) -> bool {
+        self.is_read_only(self.ends.is_some())
+    }
+
+    /// Whether a commit is told once it is on disk (`synchronous_commit`).
+    pub(super) fn waits_for_disk(&self) -> bool {
+        self.often.waits_for_disk
     }
 
     /// Schemas of the search path, in order.

@@ -81,7 +81,8 @@ pub(super) enum Kind {
     },
     ResetAll,
     /// With these modes.
-    Begin(Vec<Mode>),
+    /// With its tag.
+    Begin(Vec<Mode>, &'static str),
     /// `SET TRANSACTION`, or of all transactions to come.
     Modes {
         modes: Vec<Mode>,
@@ -128,8 +129,12 @@ pub(super) enum Kind {
     },
     CopyIn(Arc<CopyInto>),
     LockTable(Arc<LockTable>),
-    /// `SET CONSTRAINTS ALL`.
+    /// `CALL corun.backup('folder')`.
+    Backup(String),
+    /// `SET CONSTRAINTS`.
     Constraints {
+        /// None: all.
+        names: Vec<ObjectName>,
         deferred: bool,
     },
     Unsupported(String),
@@ -140,7 +145,7 @@ impl Kind {
     pub(super) fn is_quick(&self) -> bool {
         matches!(
             self,
-            Kind::Empty | Kind::Begin(_) | Kind::Commit | Kind::Savepoint(_) | Kind::Release(_)
+            Kind::Empty | Kind::Begin(..) | Kind::Commit | Kind::Savepoint(_) | Kind::Release(_)
         )
     }
 }

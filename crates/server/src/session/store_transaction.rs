@@ -12,12 +12,16 @@
 //! What it is not: what clients call a transaction, which may be open while there is none here (`BEGIN` alone); the session knows that.
 
 use super::cancel::CancelHandle;
+use super::lock_turns::LockTurn;
 use super::store_error::refusal_of;
-use crate::data::StoreView;
+use crate::data::{DICTIONARY, StoreView};
 use crate::short::may_block;
-use corun_store::lock::LockError;
+use crate::write::{Deferrable, deferrable};
+use corun_store::lock::{HeldBy, LockError};
 use corun_store::park::{self, Park};
-use corun_store::{Durability, Lock, Savepoint, Session, Snapshot, Store, StoreError, Table, Transaction};
+use corun_store::{
+    DeferredKeys, Durability, Lock, Savepoint, Session, Snapshot, Store, StoreError, Table, Transaction,
+};
 use corun_wire::error::{Refusal, code};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -75,6 +79,17 @@ impl StoreFailure {
         match self {
             StoreFailure::Store(error) => refusal_of(&error),
             StoreFailure::Told(refusal) => refusal,
+        }
+    }
+
+    /// Whose transaction has the lock that was not granted, where it is one.
+    fn refused_by(&self) -> Option<u32> {
+        match self {
+            StoreFailure::Store(StoreError::Lock(LockError::Timeout {
+                by: HeldBy::One(slot),
+                ..
+            })) => Some(*slot),
+            _ => None,
         }
     }
 
@@ -154,6 +169,8 @@ pub(crate) struct StoreTransaction {
     session: Mutex<Option<Session>>,
     modes: Modes,
     end: StatementEnd,
+    /// Whose transaction has the lock that a statement would have to wait for.
+    refused_by: Option<u32>,
     /// It has written or defined something.
     wrote: bool,
     defined: bool,
@@ -161,6 +178,24 @@ pub(crate) struct StoreTransaction {
     first: Option<Arc<Snapshot>>,
     /// In a lock for the same reason.
     savepoints: Mutex<Vec<Mark>>,
+    /// What `SET CONSTRAINTS` has said, oldest first.
+    constraints: Vec<SetConstraints>,
+}
+
+/// `SET CONSTRAINTS`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SetConstraints {
+    /// Schema, table and name; `None`: all.
+    pub(super) of: Option<(String, String, String)>,
+    pub(super) deferred: bool,
+}
+
+impl SetConstraints {
+    fn is_about(&self, key: &Deferrable) -> bool {
+        self.of
+            .as_ref()
+            .is_none_or(|of| of.0 == key.schema && of.1 == key.table && of.2 == key.name)
+    }
 }
 
 impl StoreTransaction {
@@ -173,10 +208,12 @@ impl StoreTransaction {
                 lock_timeout: None,
             },
             end: StatementEnd::default(),
+            refused_by: None,
             wrote: false,
             defined: false,
             first: None,
             savepoints: Mutex::default(),
+            constraints: Vec::new(),
         }
     }
 
@@ -202,6 +239,23 @@ impl StoreTransaction {
         self.end = end;
     }
 
+    /// What a statement waits for that was refused a lock ([`WOULD_WAIT`]), and began to wait at `since`; `None`: it waits for the lock itself.
+    pub(super) fn turn(&mut self, since: Instant) -> Option<LockTurn> {
+        let slot = self.refused_by.take()?;
+        // Who is told how long it may wait, or what it may cost, is told by the store.
+        match self.modes.lock_timeout.is_some() || self.end.until.is_some() {
+            true => None,
+            false => self.view.turns().turn(slot, since),
+        }
+    }
+
+    /// It has let go of locks.
+    fn locks_gone(&mut self) {
+        if let Some(session) = self.session.get_mut() {
+            self.view.turns().ended(session.slot());
+        }
+    }
+
     /// Whether there is one.
     pub(crate) fn is_open(&self) -> bool {
         self.session.lock().as_ref().is_some_and(Session::is_suspended)
@@ -223,18 +277,19 @@ impl StoreTransaction {
     ) -> Result<R, Refusal> {
         let wait = self.modes.lock_timeout.unwrap_or(WAIT_MAX);
         let slot = self.session.get_mut();
-        let mut transaction = begun(slot, &self.view, &self.end)?;
+        let mut transaction = begun(slot, &self.view)?;
         let begin = transaction.savepoint();
         transaction.set_lock_timeout(Duration::ZERO);
         let mut answer = work(&mut transaction);
         if answer.as_ref().is_err_and(StoreFailure::is_timeout) {
-            transaction
-                .rollback_to(&begin)
-                .map_err(|error| refusal_of(&error))?;
+            let gone_back = transaction.rollback_to(&begin);
+            transaction.suspend();
+            gone_back.map_err(|error| refusal_of(&error))?;
             if !may_block() {
-                transaction.suspend();
+                self.refused_by = answer.err().as_ref().and_then(StoreFailure::refused_by);
                 return Err(Refusal::new(WOULD_WAIT, "a lock would be waited for"));
             }
+            transaction = waiting(slot, &self.view, &self.end)?;
             transaction.set_lock_timeout(wait);
             // Other sessions go on meanwhile: the runtime hands this thread's tasks to another.
             answer = tokio::task::block_in_place(|| work(&mut transaction));
@@ -265,7 +320,7 @@ impl StoreTransaction {
         work: impl FnOnce(&mut Transaction<'_>) -> Result<R, StoreFailure>,
         refused: impl FnOnce() -> Refusal,
     ) -> Result<R, Refusal> {
-        let mut transaction = begun(self.session.get_mut(), &self.view, &self.end)?;
+        let mut transaction = begun(self.session.get_mut(), &self.view)?;
         transaction.set_lock_timeout(Duration::ZERO);
         let answer = work(&mut transaction);
         transaction.suspend();
@@ -301,13 +356,65 @@ impl StoreTransaction {
         let answer = self.run(work)?;
         self.defined = true;
         self.show_definitions()?;
+        self.defer_keys()?;
         Ok(answer)
+    }
+
+    /// The foreign keys that may be deferred, as the transaction sees them.
+    ///
+    /// # Errors
+    /// A dictionary that cannot be read.
+    pub(super) fn deferrable(&mut self) -> Result<Arc<Vec<Deferrable>>, Refusal> {
+        if !self.defined {
+            let committed = self.view.deferrable();
+            return committed.map_err(|error| refusal_of(&error));
+        }
+        let own = self.run_reading(|transaction| {
+            let (schema, table) = DICTIONARY;
+            match transaction.table_in(schema, table) {
+                Ok(table) => Ok(deferrable(&transaction.snapshot()?, &table)?),
+                Err(StoreError::NoTable { .. } | StoreError::NoSchema { .. }) => Ok(Vec::new()),
+                Err(error) => Err(error.into()),
+            }
+        });
+        own.map(Arc::new)
+    }
+
+    /// Tells the transaction which foreign keys wait: as they are declared, or as `SET CONSTRAINTS` has said.
+    fn defer_keys(&mut self) -> Result<(), Refusal> {
+        let mut keys = DeferredKeys::default();
+        for key in self.deferrable()?.iter() {
+            let said = self.constraints.iter().rev().find(|said| said.is_about(key));
+            if said.map_or(key.initially, |said| said.deferred) {
+                keys.insert(&key.schema, &key.table, &key.name);
+            }
+        }
+        let keys = Arc::new(keys);
+        self.run_reading(|transaction| Ok(transaction.set_deferred_keys(Arc::clone(&keys))?))
+    }
+
+    /// `SET CONSTRAINTS`. Those that are not deferred any more are checked now.
+    ///
+    /// # Errors
+    /// A foreign key that is violated.
+    pub(super) fn set_constraints(&mut self, said: Vec<SetConstraints>) -> Result<(), Refusal> {
+        // What was said of all makes forgotten what was said before.
+        match said.as_slice() {
+            [SetConstraints { of: None, .. }] => self.constraints = said,
+            _ => {
+                self.constraints
+                    .retain(|old| !said.iter().any(|new| new.of == old.of));
+                self.constraints.extend(said);
+            }
+        }
+        self.defer_keys()?;
+        self.run_reading(|transaction| Ok(transaction.check_foreign_keys()?))
     }
 
     /// The session's statements see the transaction's definitions.
     fn show_definitions(&mut self) -> Result<(), Refusal> {
         let slot = self.session.get_mut();
-        let transaction = begun(slot, &self.view, &self.end)?;
+        let transaction = begun(slot, &self.view)?;
         self.view.set_own(
             transaction.tables(),
             transaction.schemas(),
@@ -374,7 +481,7 @@ impl StoreTransaction {
     /// # Errors
     /// A store that is closed.
     pub(super) fn savepoint(&mut self) -> Result<(), Refusal> {
-        let transaction = begun(self.session.get_mut(), &self.view, &self.end)?;
+        let transaction = begun(self.session.get_mut(), &self.view)?;
         let savepoint = transaction.savepoint();
         transaction.suspend();
         self.savepoints.get_mut().push(Mark {
@@ -400,9 +507,12 @@ impl StoreTransaction {
         let Some(mark) = savepoints.get(at) else {
             return Ok(());
         };
-        let mut transaction = begun(self.session.get_mut(), &self.view, &self.end)?;
+        let mut transaction = begun(self.session.get_mut(), &self.view)?;
         let gone_back = transaction.rollback_to(&mark.savepoint);
         transaction.suspend();
+        if let Some(session) = self.session.get_mut() {
+            self.view.turns().ended(session.slot());
+        }
         gone_back.map_err(|error| refusal_of(&error))?;
         let had_defined = std::mem::replace(&mut self.defined, mark.defined);
         self.wrote = mark.wrote;
@@ -475,6 +585,7 @@ impl StoreTransaction {
         self.defined = false;
         self.first = None;
         self.savepoints.get_mut().clear();
+        self.constraints.clear();
         self.view.ended(published);
     }
 
@@ -487,19 +598,41 @@ impl StoreTransaction {
     }
 }
 
+thread_local! {
+    static HERE: Arc<dyn Park> = park::current();
+}
+
+/// How this thread waits.
+fn here() -> Arc<dyn Park> {
+    HERE.with(Arc::clone)
+}
+
 /// How this thread waits for a statement's locks.
 fn waits(end: &StatementEnd) -> Arc<dyn Park> {
     Arc::new(StatementPark {
-        thread: park::current(),
+        thread: here(),
         end: end.clone(),
     })
 }
 
-/// The open transaction, or a new one.
-fn begun<'s>(
+/// The open transaction, or a new one, which waits for no lock.
+fn begun<'s>(slot: &'s mut Option<Session>, view: &StoreView) -> Result<Transaction<'s>, Refusal> {
+    entered(slot, view, here())
+}
+
+/// The same, which waits for locks until the statement is to end.
+fn waiting<'s>(
     slot: &'s mut Option<Session>,
     view: &StoreView,
     end: &StatementEnd,
+) -> Result<Transaction<'s>, Refusal> {
+    entered(slot, view, waits(end))
+}
+
+fn entered<'s>(
+    slot: &'s mut Option<Session>,
+    view: &StoreView,
+    park: Arc<dyn Park>,
 ) -> Result<Transaction<'s>, Refusal> {
     let failed = |error: StoreError| refusal_of(&error);
     let session = match slot {
@@ -507,10 +640,22 @@ fn begun<'s>(
         None => slot.insert(view.store().session_here().map_err(failed)?),
     };
     match session.is_suspended() {
-        true => session.resume(waits(end)).map_err(failed),
+        true => session.resume(park).map_err(failed),
         false => {
-            session.set_park(waits(end));
-            session.begin().map_err(failed)
+            session.set_park(park);
+            let transaction = session.begin().map_err(failed)?;
+            if let Some(keys) = view.deferred().map_err(failed)? {
+                transaction.set_deferred_keys(keys).map_err(failed)?;
+            }
+            Ok(transaction)
+        }
+    }
+}
+
+impl Drop for StoreTransaction {
+    fn drop(&mut self) {
+        if self.is_open() {
+            self.rollback();
         }
     }
 }

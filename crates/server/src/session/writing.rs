@@ -5,7 +5,7 @@ use super::error::more;
 use super::plan::{Planned, read_only};
 use super::portal::{Rows, Source, Tag};
 use super::statement::{Kind, LockTable};
-use super::store_transaction::{Isolation, Modes, StatementEnd, StoreTransaction};
+use super::store_transaction::{Isolation, Modes, SetConstraints, StatementEnd, StoreTransaction};
 use super::zone::Zone;
 use crate::catalog::{SessionFacts as _, folded, plannable};
 use crate::data::{DICTIONARY, WITH_ROW_NUMBERS};
@@ -122,8 +122,12 @@ impl ClientSession {
                 self.lock_tables(lock)?;
                 return Ok(Some(("LOCK TABLE".to_owned(), None)));
             }
-            Kind::Constraints { deferred } => {
-                self.set_constraints(*deferred)?;
+            Kind::Backup(folder) => {
+                self.backup(folder).await?;
+                return Ok(Some(("CALL".to_owned(), None)));
+            }
+            Kind::Constraints { names, deferred } => {
+                self.set_constraints(names, *deferred)?;
                 return Ok(Some(("SET CONSTRAINTS".to_owned(), None)));
             }
             _ => {}
@@ -198,8 +202,8 @@ impl ClientSession {
         }
     }
 
-    /// `SET CONSTRAINTS ALL`: foreign keys are checked when the transaction commits, or now and with each statement.
-    fn set_constraints(&mut self, deferred: bool) -> Result<(), Refusal> {
+    /// `SET CONSTRAINTS`: foreign keys are checked when the transaction commits, or now and with each statement.
+    fn set_constraints(&mut self, named: &[ObjectName], deferred: bool) -> Result<(), Refusal> {
         if self.transaction == TransactionStatus::Idle {
             let what = "SET CONSTRAINTS can only be used in transaction blocks";
             let warning = Refusal::new(more::NO_TRANSACTION, what);
@@ -209,13 +213,47 @@ impl ClientSession {
         if self.store.is_none() {
             return Ok(());
         }
-        self.store_transaction()?.run(|transaction| {
-            match deferred {
-                true => transaction.defer_foreign_keys()?,
-                false => transaction.check_foreign_keys()?,
+        let mut said = Vec::new();
+        for name in named {
+            said.extend(self.constraints_of(name, deferred)?);
+        }
+        if named.is_empty() {
+            said.push(SetConstraints { of: None, deferred });
+        }
+        self.store_transaction()?.set_constraints(said)
+    }
+
+    /// The constraints of a name, in the first schema of the search path that has any.
+    fn constraints_of(&mut self, name: &ObjectName, deferred: bool) -> Result<Vec<SetConstraints>, Refusal> {
+        let (schema, name) = names(name)?;
+        let path = match schema {
+            Some(schema) => vec![schema],
+            None => self.shared.search_path(),
+        };
+        let keys = self.store_transaction()?.deferrable()?;
+        for schema in &path {
+            let found = keys
+                .iter()
+                .filter(|key| key.schema == *schema && key.name == name);
+            let found = found.map(|key| SetConstraints {
+                of: Some((key.schema.clone(), key.table.clone(), key.name.clone())),
+                deferred,
+            });
+            let found: Vec<SetConstraints> = found.collect();
+            if !found.is_empty() {
+                return Ok(found);
             }
-            Ok(())
-        })
+            let Some(store) = &self.store else { continue };
+            for table in store.view().tables(schema) {
+                let info = store.view().info(schema, &table)?;
+                if info.is_some_and(|info| info.has_constraint(&name)) {
+                    let what = format!("constraint \"{name}\" is not deferrable");
+                    return Err(Refusal::new("42809", what));
+                }
+            }
+        }
+        let what = format!("constraint \"{name}\" does not exist");
+        Err(Refusal::new(code::UNDEFINED_OBJECT, what))
     }
 
     /// Whether the transaction may write.
@@ -225,6 +263,7 @@ impl ClientSession {
             Sql::Insert(_) => Some("INSERT"),
             Sql::Update(_) => Some("UPDATE"),
             Sql::Delete(_) => Some("DELETE"),
+            Sql::Merge(of) if write::does_nothing(of) => return Ok(()),
             Sql::Merge(_) => Some("MERGE"),
             Sql::Truncate(_) => Some("TRUNCATE TABLE"),
             Sql::Query(_) => Some("SELECT FOR UPDATE"),
@@ -250,11 +289,8 @@ impl ClientSession {
         if self.store.is_none() {
             return Err(read_only(what));
         }
-        let setting = match self.transaction {
-            TransactionStatus::Idle => "default_transaction_read_only",
-            _ => "transaction_read_only",
-        };
-        if self.shared.settings.lock().value(setting) == "off" {
+        let in_block = self.transaction != TransactionStatus::Idle;
+        if !self.shared.settings.lock().is_read_only(in_block) {
             return Ok(());
         }
         let what = format!("cannot execute {what} in a read-only transaction");
@@ -380,6 +416,11 @@ impl ClientSession {
         self.shared.settings.lock().zone()
     }
 
+    /// Its name, as Arrow knows it.
+    pub(super) fn zone_name(&self) -> String {
+        self.shared.settings.lock().zone_name()
+    }
+
     /// Whether the user may change a table in this way.
     pub(crate) fn check_may_write(&self, right: WriteRight, info: &TableInfo) -> Result<(), Refusal> {
         let user = &self.shared.who.user;
@@ -415,13 +456,9 @@ impl ClientSession {
             return;
         };
         let settings = self.shared.settings.lock();
-        let name = match self.transaction {
-            TransactionStatus::Idle => "default_transaction_isolation",
-            _ => "transaction_isolation",
-        };
         if !store.is_used() {
             store.set_modes(Modes {
-                isolation: Isolation::of(settings.value(name)),
+                isolation: settings.isolation(self.transaction != TransactionStatus::Idle),
                 lock_timeout: settings.lock_timeout(),
             });
         }

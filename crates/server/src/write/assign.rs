@@ -44,9 +44,16 @@ pub(crate) fn assign(
             .set(at, corun_store::Value::Null)
             .map_err(|error| refused(column, error));
     };
-    let stored = stored(column, value, zone)?;
-    row.set(at, stored.value())
-        .map_err(|error| refused(column, error))
+    put(column, at, &stored(column, value, zone)?, row)
+}
+
+/// Gives a column of a row a value that is its own.
+///
+/// # Errors
+/// One that is longer than the store takes.
+#[inline]
+pub(crate) fn put(column: &Column, at: usize, value: &Stored<'_>, row: &mut RowBuf) -> Result<(), Refusal> {
+    row.set(at, value.value()).map_err(|error| refused(column, error))
 }
 
 /// A value as a column keeps it, for its default or for a key that equals it exactly. A key must be of the column's own type: `WHERE i = 1.5`
@@ -88,6 +95,11 @@ pub(crate) fn stored<'v>(
             texts::text(column, value, zone)
         }
         Kind::Json | Kind::Jsonb => texts::json(column, value),
+        Kind::Inet => match value {
+            Value::Inet(address) => Ok(Stored::Text(std::borrow::Cow::Borrowed(address))),
+            Value::Text(text) => read_again(column, text, zone),
+            other => Err(mismatch(column, other)),
+        },
         Kind::Bytea => match value {
             Value::Bytea(bytes) => Ok(Stored::Bytes(bytes.as_ref().into())),
             Value::Text(text) => read_again(column, text, zone),
@@ -131,11 +143,16 @@ fn read<'t>(of: Type, text: &'t str, zone: &dyn TimeZone) -> Result<Value<'t>, R
 /// 42804.
 #[cold]
 fn mismatch(column: &Column, value: &Value<'_>) -> Refusal {
+    wrong_type(column, type_of(value))
+}
+
+/// The same of a type.
+#[cold]
+pub(crate) fn wrong_type(column: &Column, of: impl std::fmt::Display) -> Refusal {
     let what = format!(
-        "column \"{}\" is of type {} but expression is of type {}",
+        "column \"{}\" is of type {} but expression is of type {of}",
         column.name,
         column.declared.unlimited(),
-        type_of(value)
     );
     Refusal::new("42804", what).hint("You will need to rewrite or cast the expression.")
 }
@@ -161,6 +178,7 @@ fn type_of(value: &Value<'_>) -> Declared {
         Value::Uuid(_) => Kind::Uuid,
         Value::Json(_) => Kind::Json,
         Value::Jsonb(_) => Kind::Jsonb,
+        Value::Inet(_) => Kind::Inet,
         Value::Void => Kind::Void,
         Value::Array(array) => {
             let plain = Declared::plain(array.kind);

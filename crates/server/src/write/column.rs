@@ -1,5 +1,6 @@
 //! [`TableInfo`]: a table of the store as PostgreSQL's clients know it, column by column.
 
+use super::dictionary::Property;
 use corun_store::{Constant, Table, TableDef};
 use corun_wire::values::Type;
 
@@ -62,8 +63,8 @@ pub(crate) struct Notes {
     pub(crate) deferrable: Vec<(String, bool)>,
     /// Columns, and the sequences that they own, as SQL names these.
     pub(crate) sequences: Vec<(String, String)>,
-    /// Of columns and indexes; of the table: without a name.
-    pub(crate) comments: Vec<(String, String)>,
+    /// On what, its name, and the text; the table has no name.
+    pub(crate) comments: Vec<(Property, String, String)>,
 }
 
 impl TableInfo {

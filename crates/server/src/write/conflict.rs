@@ -12,7 +12,7 @@
 
 use super::expressions::Expressions;
 use super::insert::{NewRows, column_name, null_refused, position, text_of};
-use super::select::{Assigned, Source, Target, alone, numbered, push, select};
+use super::select::{Assigned, Source, Target, alone, check_assigned, numbered, push, select};
 use super::{ColumnDefault, TableInfo, assign, rows, value_of};
 use crate::session::{ClientSession, StoreFailure, Zone, cells_as, columns_of};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
@@ -36,6 +36,8 @@ pub(super) struct OnConflict {
     arbiters: Vec<String>,
     /// `None`: `DO NOTHING`.
     update: Option<Update>,
+    /// What is wrong, and told when all else is known to be right.
+    wrong: Option<Refusal>,
 }
 
 /// `DO UPDATE`.
@@ -72,7 +74,7 @@ impl OnConflict {
     /// Plans the clause. Types of parameters that it tells come from [`OnConflict::parameters`].
     ///
     /// # Errors
-    /// 42P10: no index decides; whatever is wrong with `SET` and `WHERE`.
+    /// Whatever is wrong with `SET` and `WHERE`. What is left is for [`OnConflict::check`].
     pub(super) async fn plan(
         session: &ClientSession,
         target: &Target,
@@ -82,10 +84,14 @@ impl OnConflict {
     ) -> Result<OnConflict, Refusal> {
         let info = &target.info;
         let arbiters = arbiters(info, clause.conflict_target.as_ref())?;
+        let none = "there is no unique or exclusion constraint matching the ON CONFLICT specification";
+        let none =
+            (arbiters.is_empty() && clause.conflict_target.is_some()).then(|| Refusal::new("42P10", none));
         let OnConflictAction::DoUpdate(clause_update) = &clause.action else {
             return Ok(OnConflict {
                 arbiters,
                 update: None,
+                wrong: none,
             });
         };
         if clause.conflict_target.is_none() {
@@ -110,6 +116,7 @@ impl OnConflict {
         };
         let mut kept = Vec::new();
         let mut set = Vec::new();
+        let mut computed = Vec::new();
         for Assigned { column, to } in assigned {
             let to = match to {
                 Source::Default => SetTo::Default,
@@ -117,7 +124,11 @@ impl OnConflict {
                     Some((_, Some(from))) if info.columns[from].stored == info.columns[column].stored => {
                         SetTo::Excluded(from)
                     }
-                    Some((of, _)) => SetTo::Item(push(&mut kept, of.clone())),
+                    Some((of, _)) => {
+                        let item = push(&mut kept, of.clone());
+                        computed.push((column, of, item));
+                        SetTo::Item(item)
+                    }
                     None => return Err(Refusal::new(code::INTERNAL_ERROR, "SET without a value")),
                 },
             };
@@ -139,6 +150,19 @@ impl OnConflict {
         {
             check_condition(&of)?;
         }
+        let mut wrong = None;
+        if let Some(of) = &expressions {
+            let types = columns_of(of.schema());
+            for (column, expr, item) in computed {
+                let column = &info.columns[column];
+                wrong = wrong.or(check_assigned(
+                    column,
+                    expr,
+                    types[item].of,
+                    (session.zone(), text),
+                )?);
+            }
+        }
         let decides = |column: usize| {
             let indexes = info
                 .definition
@@ -157,7 +181,14 @@ impl OnConflict {
                 selection,
                 moves,
             }),
+            wrong: wrong.or(none),
         })
+    }
+
+    /// # Errors
+    /// 42P10: no index decides; a constant that its column does not take.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        self.wrong.clone().map_or(Ok(()), Err)
     }
 
     /// The types of the statement's parameters, as far as the clause tells.
@@ -324,7 +355,7 @@ impl OnConflict {
 }
 
 impl<'a> Looker<'a> {
-    /// The row that has a key of another, locked.
+    /// The row that has a key of another, locked. `is_own` of rows that the statement itself has written, which no moment shows.
     ///
     /// # Errors
     /// Locks that are not granted; 40001 of a row that the transaction cannot see.
@@ -332,12 +363,16 @@ impl<'a> Looker<'a> {
         &'t self,
         transaction: &'t Transaction<'_>,
         row: &RowBuf,
+        is_own: impl Fn(Rid) -> bool,
     ) -> Result<Option<Rid>, StoreFailure> {
         for index in &self.indexes {
             if let Some(key) = key_of(index, row.row())
                 && let Some(found) = transaction.find_for_update(index, &key)?
             {
-                return self.seen(found).map(Some);
+                return match is_own(found.rid) {
+                    true => Ok(Some(found.rid)),
+                    false => self.seen(found).map(Some),
+                };
             }
         }
         Ok(None)
@@ -439,7 +474,7 @@ fn beside(one: &RecordBatch, other: &RecordBatch) -> Result<RecordBatch, Refusal
         .map_err(|error| Refusal::new(code::INTERNAL_ERROR, error.to_string()))
 }
 
-/// The indexes that decide.
+/// The indexes that decide; none: no index has such columns.
 fn arbiters(info: &TableInfo, target: Option<&ConflictTarget>) -> Result<Vec<String>, Refusal> {
     let unique = info.definition.indexes.iter().filter(|index| index.unique);
     match target {
@@ -473,13 +508,7 @@ fn arbiters(info: &TableInfo, target: Option<&ConflictTarget>) -> Result<Vec<Str
                 .filter(|index| is_of(&index.columns))
                 .map(|index| index.name.clone())
                 .collect();
-            match found.is_empty() {
-                false => Ok(found),
-                true => Err(Refusal::new(
-                    "42P10",
-                    "there is no unique or exclusion constraint matching the ON CONFLICT specification",
-                )),
-            }
+            Ok(found)
         }
     }
 }

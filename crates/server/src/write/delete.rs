@@ -1,19 +1,17 @@
 //! DELETE: rows are found by one SELECT, then locked and deleted by number.
 
-use super::rows::{self, FoundRow, Parts, RUNS_MAX};
-use super::select::{Target, alone, push, statement};
-use super::update::{Listed, given, longer};
-use super::{Change, Changed, PreparedChange};
+use super::returning::{Chosen, Listed};
+use super::rows::{self, FoundRow, Parts, Run};
+use super::select::{Target, push};
+use super::{Change, PreparedChange};
 use crate::session::{ClientSession, StoreFailure, StoreTransaction};
 use crate::users::WriteRight;
 use arrow::array::RecordBatch;
-use corun_store::{Lock, Snapshot, Transaction};
+use corun_store::{Lock, Transaction};
 use corun_wire::error::{Refusal, code};
-use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{self, FromTable, With};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// A statement that is ready to run.
 #[derive(Debug)]
@@ -24,18 +22,8 @@ pub(crate) struct Delete {
     pub(super) returning: Option<Listed>,
 }
 
-/// Plans it.
+/// Plans it, with the queries of a `WITH`.
 pub(super) async fn prepare(
-    session: &ClientSession,
-    of: &ast::Delete,
-    types: &[u32],
-    text: &str,
-) -> Result<PreparedChange, Refusal> {
-    prepare_with(session, None, of, types, text).await
-}
-
-/// Plans it with the queries of a `WITH`.
-pub(super) async fn prepare_with(
     session: &ClientSession,
     with: Option<&With>,
     of: &ast::Delete,
@@ -59,97 +47,54 @@ pub(super) async fn prepare_with(
     let others = of.using.unwrap_or_default();
     let mut items = Vec::new();
     push(&mut items, target.rid());
-    let list = of.returning.as_deref();
-    let sources = (with, others.as_slice());
-    let mut returning =
-        Listed::plan(session, &target, sources, list, &mut items, (&given(types), text)).await?;
-    let mut from = vec![alone(target.relation())];
-    from.extend(others.iter().cloned());
-    let select = super::select::select(items.clone(), from, of.selection);
-    let planned = session
-        .plan_ast(statement(with.cloned(), select), types, text)
-        .await?;
-    if let Some(first) = &returning
-        && !first.list.parameters().is_empty()
-        && !planned.parameters.is_empty()
-    {
-        let mut again = items[..1].to_vec();
-        let types = (planned.parameters.as_slice(), text);
-        returning = Listed::plan(session, &target, sources, list, &mut again, types).await?;
-    }
-    let listed = returning.as_ref();
+    let chosen = Chosen {
+        with,
+        others: &others,
+        selection: of.selection,
+        returning: of.returning.as_deref(),
+    };
+    let planned = chosen.plan(session, &target, &mut items, (types, text)).await?;
     Ok(PreparedChange {
-        parameters: longer(planned.parameters, listed.map(|listed| listed.list.parameters())),
-        columns: listed.map(|listed| listed.list.columns()),
+        parameters: planned.parameters,
+        columns: planned.returning.as_ref().map(Listed::columns),
         change: Change::Delete(Delete {
             target,
             plan: planned.plan,
-            returning,
+            returning: planned.returning,
         }),
     })
 }
 
-impl Delete {
-    /// Runs it.
-    pub(super) async fn run(
-        &self,
-        session: &mut ClientSession,
-        parameters: &[ScalarValue],
-    ) -> Result<Changed, Refusal> {
-        for _ in 0..RUNS_MAX {
-            let (batches, snapshot) = session.read_all(self.plan.clone(), parameters).await?;
-            let found = rows::once(rows::numbers(&batches, 0)?);
-            let mut returned = Vec::new();
-            if !found.is_empty() {
-                let work = Work {
-                    delete: self,
-                    batches: &batches,
-                    found: &found,
-                    snapshot,
-                    parameters,
-                };
-                match rows::run_parts(session, &work).await? {
-                    Some(rows) => returned = rows,
-                    None => continue,
-                }
-            }
-            return Ok(Changed {
-                verb: "DELETE",
-                rows: found.len() as u64,
-                returned: self.returning.as_ref().map(|_| returned),
-            });
-        }
-        Err(StoreTransaction::changed_meanwhile())
+impl Parts for Delete {
+    const VERB: &'static str = "DELETE";
+    type Found = Vec<FoundRow>;
+
+    fn find(&self, batches: &[RecordBatch]) -> Result<Vec<FoundRow>, Refusal> {
+        rows::numbers(batches, 0).map(rows::once)
     }
-}
 
-/// A run of the statement.
-struct Work<'a> {
-    delete: &'a Delete,
-    batches: &'a [RecordBatch],
-    found: &'a [FoundRow],
-    snapshot: Arc<Snapshot>,
-    parameters: &'a [ScalarValue],
-}
+    fn count(found: &Vec<FoundRow>) -> usize {
+        found.len()
+    }
 
-impl Parts for Work<'_> {
-    fn count(&self) -> usize {
-        self.found.len()
+    fn returns(&self) -> bool {
+        self.returning.is_some()
     }
 
     /// The result is made here, before any row is deleted: that may delete others, whose foreign keys refer to it.
     fn lock(
         &self,
+        run: &Run<'_, Vec<FoundRow>>,
         transaction: &Transaction<'_>,
         part: Range<usize>,
     ) -> Result<Option<Option<RecordBatch>>, StoreFailure> {
-        let info = self.delete.target.info.as_ref();
-        let found = &self.found[part];
+        let info = self.target.info.as_ref();
+        let found = &run.found[part];
         let rids = found.iter().map(|found| found.rid);
-        if !rows::lock_all(transaction, &self.snapshot, &info.table, rids, Lock::Exclusive)? {
+        if !rows::lock_all(transaction, &run.snapshot, &info.table, rids, Lock::Exclusive)? {
             return Ok(None);
         }
-        let Some(returning) = &self.delete.returning else {
+        let Some(returning) = &self.returning else {
             return Ok(Some(None));
         };
         let mut old = Vec::with_capacity(found.len());
@@ -160,19 +105,20 @@ impl Parts for Work<'_> {
         let old = rows::batch(info, &old)?;
         Ok(Some(Some(returning.rows(
             old,
-            self.batches,
+            run.batches,
             found,
-            self.parameters,
+            run.parameters,
         )?)))
     }
 
     fn write(
         &self,
+        run: &Run<'_, Vec<FoundRow>>,
         transaction: &Transaction<'_>,
         part: Range<usize>,
     ) -> Result<Option<RecordBatch>, StoreFailure> {
-        for found in &self.found[part] {
-            transaction.delete(&self.delete.target.info.table, found.rid)?;
+        for found in &run.found[part] {
+            transaction.delete(&self.target.info.table, found.rid)?;
         }
         Ok(None)
     }

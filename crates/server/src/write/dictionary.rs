@@ -49,12 +49,14 @@ pub(crate) enum Property {
     Unique,
     /// The name is that of a foreign key that may be deferred; whether it is at once: `deferred` or `immediate`.
     Deferrable,
-    /// A column's, an index's or the table's.
+    /// A column's or the table's.
     Comment,
+    ConstraintComment,
+    IndexComment,
 }
 
 impl Property {
-    const ALL: [Property; 8] = [
+    const ALL: [Property; 10] = [
         Property::Type,
         Property::Default,
         Property::Identity,
@@ -63,6 +65,8 @@ impl Property {
         Property::Unique,
         Property::Deferrable,
         Property::Comment,
+        Property::ConstraintComment,
+        Property::IndexComment,
     ];
 
     fn text(self) -> &'static str {
@@ -75,6 +79,8 @@ impl Property {
             Property::Unique => "unique",
             Property::Deferrable => "deferrable",
             Property::Comment => "comment",
+            Property::ConstraintComment => "constraint comment",
+            Property::IndexComment => "index comment",
         }
     }
 
@@ -86,7 +92,11 @@ impl Property {
     pub(crate) fn is_of_column(self) -> bool {
         !matches!(
             self,
-            Property::PrimaryKey | Property::Unique | Property::Deferrable
+            Property::PrimaryKey
+                | Property::Unique
+                | Property::Deferrable
+                | Property::ConstraintComment
+                | Property::IndexComment
         )
     }
 }
@@ -301,6 +311,34 @@ fn entries_of(snapshot: &Snapshot, dictionary: &Table, table: &Table) -> Result<
     }
 }
 
+/// A foreign key that may be deferred, and whether it is at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Deferrable {
+    pub(crate) schema: String,
+    pub(crate) table: String,
+    pub(crate) name: String,
+    pub(crate) initially: bool,
+}
+
+/// All foreign keys that may be deferred.
+///
+/// # Errors
+/// Too many snapshots.
+pub(crate) fn deferrable(snapshot: &Snapshot, dictionary: &Table) -> Result<Vec<Deferrable>> {
+    let rows = snapshot.rows(dictionary, 0..dictionary.rid_end())?;
+    let entries = rows.filter_map(|found| Entry::read(found.row));
+    let of = |entry: Entry| Deferrable {
+        schema: entry.schema,
+        table: entry.table,
+        name: entry.name,
+        initially: entry.value == "deferred",
+    };
+    Ok(entries
+        .filter(|entry| entry.property == Property::Deferrable)
+        .map(of)
+        .collect())
+}
+
 /// A table with what these entries, which are its own, say of it.
 pub(crate) fn described(table: &Table, entries: Vec<Entry>) -> TableInfo {
     let definition = table.definition();
@@ -317,7 +355,9 @@ pub(crate) fn described(table: &Table, entries: Vec<Entry>) -> TableInfo {
             Property::PrimaryKey => notes.primary_key = Some((name, value)),
             Property::Unique => notes.unique.push(name),
             Property::Deferrable => notes.deferrable.push((name, value == "deferred")),
-            Property::Comment => notes.comments.push((name, value)),
+            Property::Comment | Property::ConstraintComment | Property::IndexComment => {
+                notes.comments.push((property, name, value));
+            }
             Property::Sequence => {
                 notes.sequences.push((name, value));
             }
@@ -390,9 +430,25 @@ impl TableInfo {
         primary.is_some_and(|(_, of)| of == index) || self.notes.unique.iter().any(|name| name == index)
     }
 
-    /// The comment on a column, an index, or, with an empty name, the table.
+    /// Whether clients know a constraint of this name.
+    pub(crate) fn has_constraint(&self, name: &str) -> bool {
+        let (keys, checks) = (&self.definition.foreign_keys, &self.definition.checks);
+        keys.iter().any(|key| key.name == name)
+            || checks.iter().any(|check| check.name == name)
+            || self
+                .index_shown(name)
+                .is_some_and(|index| self.is_constraint(&index.name))
+    }
+
+    /// The comment on a column, or, with an empty name, the table.
     pub(crate) fn comment(&self, name: &str) -> Option<&str> {
+        self.comment_of(Property::Comment, name)
+    }
+
+    /// One of these.
+    pub(crate) fn comment_of(&self, property: Property, name: &str) -> Option<&str> {
         let mut comments = self.notes.comments.iter();
-        comments.find(|(of, _)| of == name).map(|(_, text)| text.as_str())
+        let found = comments.find(|(of, known, _)| *of == property && known == name);
+        found.map(|(.., text)| text.as_str())
     }
 }

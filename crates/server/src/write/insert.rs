@@ -13,21 +13,22 @@ mod defaults;
 mod overriding;
 mod plans;
 mod target;
+mod unnested;
 mod writer;
 
-pub(crate) use cells::moment;
+pub(crate) use cells::{Literal, check_width, moment};
 pub(crate) use defaults::{DefaultValues, Defaults, Uses};
 pub(crate) use overriding::without_overriding;
 pub(crate) use target::{Filler, column_name, null_refused, position, positions, text_of};
 pub(crate) use writer::{Deferred, Made, NewRows, Progress, TOGETHER, Writer};
 
-use self::cells::{Evaluated, Values, check_width, decided, placeholder};
+use self::cells::{Evaluated, Values, decided, placeholder};
 use self::overriding::{Overriding, overriding};
 use self::plans::{add_types, known_types, parameters_in};
 use super::checks::Checks;
 use super::conflict::OnConflict;
 use super::returning::Returning;
-use super::select::{Target, alone};
+use super::select::{Target, alone, check_assigned};
 use super::{Change, Changed, Identity, PreparedChange, TableInfo};
 use crate::session::{Cells, ClientSession, cells_as, columns_of, plain_columns};
 use crate::users::WriteRight;
@@ -39,8 +40,9 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{
     Expr, Insert as Clause, OnConflictAction, OnInsert, Parens, Query, SelectItem, SetExpr, Statement,
-    TableAlias, TableObject,
+    TableAlias, TableObject, With,
 };
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Rows of an `INSERT` that is short. Unmeasured.
@@ -67,14 +69,17 @@ struct Rows {
     plan: LogicalPlan,
     /// The places of its columns in the table; `None`: the values of one are not taken.
     columns: Vec<Option<usize>>,
+    /// The first constant that its column does not take.
+    wrong: Option<Refusal>,
 }
 
-/// Plans an `INSERT`. `types` are those that the client gives for the first parameters (0: none).
+/// Plans an `INSERT`, with the queries of a `WITH` before it. `types` are those that the client gives for the first parameters (0: none).
 ///
 /// # Errors
 /// Whatever is wrong with it.
 pub(super) async fn prepare(
     session: &ClientSession,
+    with: Option<&With>,
     of: &Clause,
     types: &[u32],
     text: &str,
@@ -110,10 +115,16 @@ pub(super) async fn prepare(
         _ => Vec::new(),
     };
     let is_listed = !listed.is_empty();
-    let source = match of.source.as_deref() {
+    // The queries belong to the one whose rows are inserted.
+    let query = of.source.as_deref().map(|query| match with {
+        None => Cow::Borrowed(query),
+        Some(with) => Cow::Owned(within(query.clone(), with)),
+    });
+    let source = match query.as_deref() {
         None => Source::Values(Values::of_defaults()),
-        Some(query) => match plain_rows(query) {
+        Some(query) => match rows_of(query, &info, &columns) {
             Some(rows) => {
+                let rows = rows.as_ref();
                 let columns = (columns.as_slice(), is_listed);
                 Source::Values(Values::read(session, &info, columns, &ignored, rows, &mut types, text).await?)
             }
@@ -125,10 +136,6 @@ pub(super) async fn prepare(
             }
         },
     };
-    if overriding.is_none() {
-        source.check_identities(&info)?;
-    }
-    let defaults = Defaults::plan(session, &info, source.defaults(&info)).await?;
     let conflict = match &of.on {
         None => None,
         Some(OnInsert::OnConflict(clause)) => {
@@ -157,6 +164,12 @@ pub(super) async fn prepare(
             Some(planned)
         }
     };
+    if overriding.is_none() {
+        source.check_identities(&info)?;
+    }
+    source.check_constants()?;
+    conflict.as_ref().map_or(Ok(()), OnConflict::check)?;
+    let defaults = Defaults::plan(session, &info, source.defaults(&info)).await?;
     let parameters = decided(&types)?;
     let columns = returning.as_ref().map(Returning::columns);
     let checks = Checks::plan(session, &info).await?;
@@ -178,6 +191,18 @@ pub(super) async fn prepare(
     })
 }
 
+/// A query with those of a `WITH` before its own.
+fn within(mut query: Query, with: &With) -> Query {
+    match &mut query.with {
+        None => query.with = Some(with.clone()),
+        Some(own) => {
+            own.recursive |= with.recursive;
+            own.cte_tables.splice(0..0, with.cte_tables.iter().cloned());
+        }
+    }
+    query
+}
+
 /// The rows of a query that is nothing but `VALUES`.
 fn plain_rows(query: &Query) -> Option<&[Parens<Vec<Expr>>]> {
     let is_plain = query.with.is_none()
@@ -191,7 +216,26 @@ fn plain_rows(query: &Query) -> Option<&[Parens<Vec<Expr>>]> {
     }
 }
 
+/// The rows of a query whose values all are written in it.
+fn rows_of<'q>(
+    query: &'q Query,
+    info: &TableInfo,
+    columns: &[usize],
+) -> Option<Cow<'q, [Parens<Vec<Expr>>]>> {
+    let rows = plain_rows(query).map(Cow::Borrowed);
+    rows.or_else(|| unnested::rows(query, info, columns).map(Cow::Owned))
+}
+
 impl Source {
+    /// # Errors
+    /// A constant that its column does not take.
+    fn check_constants(&self) -> Result<(), Refusal> {
+        match self {
+            Source::Values(values) => values.check_constants(),
+            Source::Query(rows) => rows.wrong.clone().map_or(Ok(()), Err),
+        }
+    }
+
     /// An identity that is always generated takes no values.
     fn check_identities(&self, info: &TableInfo) -> Result<(), Refusal> {
         let always = |at: &usize| info.columns[*at].identity == Some(Identity::Always);
@@ -277,11 +321,21 @@ impl Rows {
         add_types(types, &planned.parameters, &used);
         let width = planned.plan.schema().fields().len();
         check_width(columns.len(), width, is_listed)?;
+        let mut wrong = None;
+        let found = columns_of(planned.plan.schema().as_arrow());
+        for (at, (column, from)) in columns.iter().zip(&found).enumerate() {
+            // What stands behind `*`, and what other forms of queries make of literals, is not known here.
+            if let Some(expr) = expression(at).filter(|_| at < plain) {
+                let column = &info.columns[*column];
+                wrong = wrong.or(check_assigned(column, expr, from.of, (session.zone(), text))?);
+            }
+        }
         let columns = columns.iter().take(width);
         let columns = columns.map(|column| (!ignored.contains(column)).then_some(*column));
         Ok(Rows {
             plan: planned.plan,
             columns: columns.collect(),
+            wrong,
         })
     }
 }

@@ -337,6 +337,16 @@ impl Relations<'_> {
     }
 }
 
+impl SelectForUpdate {
+    /// What there is to do, if that is to wait for the rows of one table.
+    pub(super) fn plain(&self) -> Option<(&LogicalPlan, Lock, &[usize])> {
+        match (self.tables.as_slice(), &self.skipping) {
+            ([table], None) if table.wait == Wait::Always => Some((&self.plan, table.lock, &self.kept)),
+            _ => None,
+        }
+    }
+}
+
 /// Takes LIMIT and OFFSET out of a query.
 fn window(query: &mut Query, types: &mut Vec<u32>) -> Result<Window, Refusal> {
     let (mut limit, mut offset) = match query.limit_clause.take() {

@@ -11,32 +11,32 @@
 
 use super::checks::Checks;
 use super::conflict::told;
-use super::rows::{self, FoundRow, Parts, RUNS_MAX, Values};
-use super::select::{Assigned, Source, Target, alone, parsed as expression, push, query, select, statement};
+use super::insert::check_width;
+use super::rows::{self, FoundRow, Parts, Run, Values};
+use super::select::{Assigned, Source, Target, alone, parsed as expression, push, query, select};
 use super::update::{current, fill, write_assigned};
-use super::{Change, Changed, ColumnDefault, Identity, PreparedChange};
-use crate::session::{ClientSession, StoreFailure, StoreTransaction, Zone, names};
+use super::{Change, ColumnDefault, Identity, PreparedChange};
+use crate::session::{ClientSession, StoreFailure, names};
 use crate::users::WriteRight;
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::{Array, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
-use corun_store::{Lock, Rid, RowBuf, Snapshot, Transaction};
+use corun_store::{Lock, Rid, RowBuf, Transaction};
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::Kind;
-use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     self, AssignmentTarget, BinaryOperator, CaseWhen, Expr, Ident, Join, JoinConstraint, JoinOperator,
-    MergeAction, MergeClauseKind, MergeInsertExpr, MergeInsertKind, ObjectNamePart, SelectItem, Statement,
-    TableAlias, TableFactor, TableWithJoins, Value, WildcardAdditionalOptions,
+    MergeAction, MergeClauseKind, MergeInsertExpr, MergeInsertKind, ObjectNamePart, SelectItem, SetExpr,
+    SetOperator, SetQuantifier, Statement, TableAlias, TableFactor, TableWithJoins, Value, Visit, Visitor,
+    WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use std::collections::HashSet;
-use std::ops::Range;
-use std::sync::Arc;
+use std::ops::{ControlFlow, Range};
 
 /// What says that a row of the source is there.
 const THERE: &str = "\u{1}there";
@@ -48,7 +48,7 @@ pub(crate) const NOTHING: &str = "\u{1}nothing";
 pub(crate) struct Merge {
     target: Target,
     /// Row number, clause, values.
-    plan: LogicalPlan,
+    pub(super) plan: LogicalPlan,
     clauses: Vec<Action>,
     checks: Checks,
 }
@@ -77,28 +77,20 @@ fn and(one: Expr, other: Option<&Expr>) -> Expr {
     }
 }
 
-fn case(conditions: Vec<CaseWhen>) -> Expr {
+fn case(conditions: impl Iterator<Item = (Expr, Expr)>) -> Expr {
     Expr::Case {
         case_token: AttachedToken::empty(),
         end_token: AttachedToken::empty(),
         operand: None,
-        conditions,
+        conditions: conditions
+            .map(|(condition, result)| CaseWhen { condition, result })
+            .collect(),
         else_result: None,
     }
 }
 
-/// Plans it.
+/// Plans it, with the queries of a `WITH`.
 pub(super) async fn prepare(
-    session: &ClientSession,
-    of: &ast::Merge,
-    types: &[u32],
-    text: &str,
-) -> Result<PreparedChange, Refusal> {
-    prepare_with(session, None, of, types, text).await
-}
-
-/// Plans it with the queries of a `WITH`.
-pub(super) async fn prepare_with(
     session: &ClientSession,
     with: Option<&ast::With>,
     of: &ast::Merge,
@@ -127,9 +119,9 @@ pub(super) async fn prepare_with(
 
     let not_null = |of: Expr| Expr::IsNotNull(Box::new(of));
     let null = |of: Expr| Expr::IsNull(Box::new(of));
-    let mut conditions = Vec::new();
+    let mut conditions: Vec<(usize, Expr)> = Vec::new();
     let mut always: [bool; 3] = [false; 3];
-    for (number, clause) in of.clauses.iter().enumerate() {
+    for clause in &of.clauses {
         let (kind, when) = match clause.clause_kind {
             MergeClauseKind::Matched => (0, and(not_null(target.rid()), Some(&not_null(there.clone())))),
             MergeClauseKind::NotMatched | MergeClauseKind::NotMatchedByTarget => (1, null(target.rid())),
@@ -140,58 +132,31 @@ pub(super) async fn prepare_with(
             return Err(Refusal::new(code::SYNTAX_ERROR, what));
         }
         always[kind] = clause.predicate.is_none();
-        conditions.push(CaseWhen {
-            condition: and(when, clause.predicate.as_ref()),
-            result: literal(Value::Number(number.to_string(), false)),
-        });
+        conditions.push((kind, and(when, clause.predicate.as_ref())));
     }
     if conditions.is_empty() {
         return Err(Refusal::new(code::SYNTAX_ERROR, "MERGE needs a WHEN clause"));
     }
-    let which = case(conditions);
     let mut items = Vec::new();
     push(&mut items, target.rid());
-    push(&mut items, which.clone());
+    push(&mut items, literal(Value::Null));
     let mut clauses = Vec::new();
-    for (number, clause) in of.clauses.iter().enumerate() {
+    // Which items are whose.
+    let mut items_of: Vec<Range<usize>> = Vec::new();
+    for clause in &of.clauses {
         let begin = items.len();
-        let action = match &clause.action {
+        clauses.push(match &clause.action {
+            action if is_nothing(action) => Action::Nothing,
             MergeAction::Delete { .. } => Action::Delete,
-            MergeAction::Update(update) => {
-                let nothing = update.assignments.iter().any(|assignment| {
-                    matches!(&assignment.target, AssignmentTarget::ColumnName(name) if is_nothing(name))
-                });
-                match nothing {
-                    true => Action::Nothing,
-                    false => Action::Update(
-                        target.assignments(&update.assignments, &mut items, text)?,
-                        Vec::new(),
-                    ),
-                }
-            }
-            MergeAction::Insert(insert) if insert.columns.iter().any(is_nothing) => Action::Nothing,
+            MergeAction::Update(update) => Action::Update(
+                target.assignments(&update.assignments, &mut items, text)?,
+                Vec::new(),
+            ),
             MergeAction::Insert(insert) => {
                 Action::Insert(inserted(&target, insert, &mut items, text)?, Vec::new())
             }
-        };
-        // Values of other clauses are not computed: they may fail.
-        for item in items.iter_mut().skip(begin) {
-            if let SelectItem::ExprWithAlias { expr, .. } = item
-                && !is_harmless(expr)
-            {
-                let is_this = Expr::BinaryOp {
-                    left: Box::new(Expr::Nested(Box::new(which.clone()))),
-                    op: BinaryOperator::Eq,
-                    right: Box::new(literal(Value::Number(number.to_string(), false))),
-                };
-                let result = std::mem::replace(expr, literal(Value::Null));
-                *expr = case(vec![CaseWhen {
-                    condition: is_this,
-                    result,
-                }]);
-            }
-        }
-        clauses.push(action);
+        });
+        items_of.push(begin..items.len());
     }
     let by_source = of
         .clauses
@@ -209,13 +174,23 @@ pub(super) async fn prepare_with(
             },
         }],
     };
-    let select = select(items, vec![from], None);
+    let choice = Choice {
+        conditions,
+        items: &items,
+        items_of,
+        from,
+    };
+    let query = match of.clauses.iter().any(|clause| has_subquery(&clause.predicate)) {
+        true => choice.union(with.cloned()),
+        false => query(with.cloned(), choice.select()),
+    };
     let planned = session
-        .plan_ast(statement(with.cloned(), select), types, text)
+        .plan_ast(Statement::Query(Box::new(query)), types, text)
         .await?;
     let columns = session.columns(&planned.plan)?;
     for clause in &mut clauses {
         if let Action::Update(assigned, kinds) | Action::Insert(assigned, kinds) = clause {
+            target.check_types(&columns, &items, assigned, (session.zone(), text))?;
             *kinds = target.kinds(&columns, assigned);
         }
     }
@@ -231,9 +206,124 @@ pub(super) async fn prepare_with(
     })
 }
 
-fn is_nothing(name: &ast::ObjectName) -> bool {
-    let last = name.0.last().and_then(ObjectNamePart::as_ident);
-    last.is_some_and(|name| name.value == NOTHING)
+/// Which clause each row meets, and with which values.
+struct Choice<'a> {
+    /// Of each clause: its kind, and when it is met. Kinds exclude each other.
+    conditions: Vec<(usize, Expr)>,
+    items: &'a [SelectItem],
+    items_of: Vec<Range<usize>>,
+    from: TableWithJoins,
+}
+
+impl Choice<'_> {
+    /// One SELECT with the first clause that is met.
+    fn select(self) -> ast::Select {
+        let number = |number: usize| literal(Value::Number(number.to_string(), false));
+        let conditions = self.conditions.into_iter().enumerate();
+        let which = case(conditions.map(|(at, (_, condition))| (condition, number(at))));
+        let mut items = self.items.to_vec();
+        // Values of other clauses are not computed: they may fail.
+        for (at, range) in self.items_of.into_iter().enumerate() {
+            for expr in items[range].iter_mut().filter_map(expression_of) {
+                if !is_harmless(expr) {
+                    let is_this = Expr::BinaryOp {
+                        left: Box::new(Expr::Nested(Box::new(which.clone()))),
+                        op: BinaryOperator::Eq,
+                        right: Box::new(number(at)),
+                    };
+                    let result = std::mem::replace(expr, literal(Value::Null));
+                    *expr = case([(is_this, result)].into_iter());
+                }
+            }
+        }
+        items
+            .get_mut(1)
+            .and_then(expression_of)
+            .into_iter()
+            .for_each(|expr| *expr = which.clone());
+        select(items, vec![self.from], None)
+    }
+
+    /// A SELECT for each clause: the engine takes subqueries that are conditions in WHERE only.
+    fn union(self, with: Option<ast::With>) -> ast::Query {
+        let mut all: Option<SetExpr> = None;
+        for (at, (kind, condition)) in self.conditions.iter().enumerate() {
+            let earlier = self.conditions[..at].iter().filter(|(other, _)| other == kind);
+            let condition = earlier.fold(condition.clone(), |condition, (_, earlier)| {
+                let not = Expr::IsNotTrue(Box::new(Expr::Nested(Box::new(earlier.clone()))));
+                and(condition, Some(&not))
+            });
+            let mut items = self.items.to_vec();
+            for (item, expr) in items.iter_mut().enumerate().skip(1) {
+                let own = item == 1 || self.items_of[at].contains(&item);
+                if let Some(expr) = expression_of(expr) {
+                    match item {
+                        1 => *expr = literal(Value::Number(at.to_string(), false)),
+                        _ if own => {}
+                        _ => *expr = literal(Value::Null),
+                    }
+                }
+            }
+            let one = select(items, vec![self.from.clone()], Some(condition));
+            let one = SetExpr::Select(Box::new(one));
+            all = Some(match all {
+                None => one,
+                Some(before) => SetExpr::SetOperation {
+                    op: SetOperator::Union,
+                    set_quantifier: SetQuantifier::All,
+                    left: Box::new(before),
+                    right: Box::new(one),
+                },
+            });
+        }
+        let mut whole = query(with, select(Vec::new(), Vec::new(), None));
+        whole.body = all.map_or(whole.body, Box::new);
+        whole
+    }
+}
+
+fn expression_of(item: &mut SelectItem) -> Option<&mut Expr> {
+    match item {
+        SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) => Some(expr),
+        _ => None,
+    }
+}
+
+/// Whether a condition asks whether a query has rows.
+fn has_subquery(of: &Option<Expr>) -> bool {
+    struct Subqueries;
+    impl Visitor for Subqueries {
+        type Break = ();
+        fn pre_visit_expr(&mut self, of: &Expr) -> ControlFlow<()> {
+            match of {
+                Expr::InSubquery { .. } | Expr::Exists { .. } | Expr::AnyOp { .. } | Expr::AllOp { .. } => {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    of.visit(&mut Subqueries).is_break()
+}
+
+/// Whether none of its clauses does anything.
+pub(crate) fn does_nothing(of: &ast::Merge) -> bool {
+    of.clauses.iter().all(|clause| is_nothing(&clause.action))
+}
+
+/// `DO NOTHING` ([`parsed`]).
+fn is_nothing(action: &MergeAction) -> bool {
+    let is_it = |name: &ast::ObjectName| {
+        let last = name.0.last().and_then(ObjectNamePart::as_ident);
+        last.is_some_and(|name| name.value == NOTHING)
+    };
+    match action {
+        MergeAction::Update(update) => update.assignments.iter().any(
+            |assignment| matches!(&assignment.target, AssignmentTarget::ColumnName(name) if is_it(name)),
+        ),
+        MergeAction::Insert(insert) => insert.columns.iter().any(is_it),
+        MergeAction::Delete { .. } => false,
+    }
 }
 
 /// Whether an expression cannot fail, and gives nothing away.
@@ -323,14 +413,7 @@ fn inserted(
     if insert.columns.is_empty() {
         columns = (0..values.len().min(info.columns.len())).collect();
     }
-    if values.len() > columns.len() {
-        let what = "INSERT has more expressions than target columns";
-        return Err(Refusal::new(code::SYNTAX_ERROR, what));
-    }
-    if values.len() < columns.len() {
-        let what = "INSERT has more target columns than expressions";
-        return Err(Refusal::new(code::SYNTAX_ERROR, what));
-    }
+    check_width(columns.len(), values.len(), true)?;
     let mut assigned = Vec::new();
     for (column, of) in info.columns.iter().enumerate() {
         let place = columns.iter().position(|known| *known == column);
@@ -356,47 +439,19 @@ fn inserted(
 }
 
 /// Which clause each row of the SELECT meets.
-struct Chosen {
+pub(super) struct Found {
     /// Rows of the table, in the order of their numbers, and their clauses.
     changed: Vec<(FoundRow, usize)>,
     /// All, in the order in which they are written: those that go, those that change, new ones.
     order: Vec<(FoundRow, usize)>,
 }
 
-impl Merge {
-    /// Runs it.
-    pub(super) async fn run(
-        &self,
-        session: &mut ClientSession,
-        parameters: &[ScalarValue],
-    ) -> Result<Changed, Refusal> {
-        for _ in 0..RUNS_MAX {
-            let (batches, snapshot) = session.read_all(self.plan.clone(), parameters).await?;
-            let chosen = self.chosen(&batches)?;
-            let rows = chosen.order.len() as u64;
-            if rows > 0 {
-                let work = Work {
-                    merge: self,
-                    plain: rows::plain_batches(&batches)?,
-                    chosen: &chosen,
-                    snapshot,
-                    zone: session.zone(),
-                };
-                if rows::run_parts(session, &work).await?.is_none() {
-                    continue;
-                }
-            }
-            return Ok(Changed {
-                verb: "MERGE",
-                rows,
-                returned: None,
-            });
-        }
-        Err(StoreTransaction::changed_meanwhile())
-    }
+impl Parts for Merge {
+    const VERB: &'static str = "MERGE";
+    type Found = Found;
 
-    fn chosen(&self, batches: &[RecordBatch]) -> Result<Chosen, Refusal> {
-        let mut chosen = Chosen {
+    fn find(&self, batches: &[RecordBatch]) -> Result<Found, Refusal> {
+        let mut chosen = Found {
             changed: Vec::new(),
             order: Vec::new(),
         };
@@ -441,53 +496,44 @@ impl Merge {
         chosen.order = [deleted, updated, new].concat();
         Ok(chosen)
     }
-}
 
-/// A run of the statement.
-struct Work<'a> {
-    merge: &'a Merge,
-    plain: Vec<Vec<ArrayRef>>,
-    chosen: &'a Chosen,
-    snapshot: Arc<Snapshot>,
-    zone: Zone,
-}
-
-impl Parts for Work<'_> {
-    fn count(&self) -> usize {
-        self.chosen.order.len()
+    fn count(found: &Found) -> usize {
+        found.order.len()
     }
 
     fn lock(
         &self,
+        run: &Run<'_, Found>,
         transaction: &Transaction<'_>,
         part: Range<usize>,
     ) -> Result<Option<Option<RecordBatch>>, StoreFailure> {
-        let changed = &self.chosen.changed;
+        let changed = &run.found.changed;
         let part = part.start.min(changed.len())..part.end.min(changed.len());
         let rids = changed[part].iter().map(|(found, _)| found.rid);
-        let table = &self.merge.target.info.table;
-        let is_newest = rows::lock_all(transaction, &self.snapshot, table, rids, Lock::Exclusive)?;
+        let table = &self.target.info.table;
+        let is_newest = rows::lock_all(transaction, &run.snapshot, table, rids, Lock::Exclusive)?;
         Ok(is_newest.then_some(None))
     }
 
     fn write(
         &self,
+        run: &Run<'_, Found>,
         transaction: &Transaction<'_>,
         part: Range<usize>,
     ) -> Result<Option<RecordBatch>, StoreFailure> {
-        let info = self.merge.target.info.as_ref();
+        let info = self.target.info.as_ref();
         let mut values: Vec<Option<Values<'_>>> = Vec::new();
-        for clause in &self.merge.clauses {
+        for clause in &self.clauses {
             values.push(match clause {
-                Action::Update(_, kinds) | Action::Insert(_, kinds) => Some(Values::new(&self.plain, kinds)?),
+                Action::Update(_, kinds) | Action::Insert(_, kinds) => Some(Values::new(&run.plain, kinds)?),
                 _ => None,
             });
         }
         // Rows that change or are new, and what is assigned.
         let mut new: Vec<(Rid, RowBuf)> = Vec::new();
         let mut written: Vec<(bool, &[Assigned])> = Vec::new();
-        for (found, clause) in &self.chosen.order[part] {
-            let (is_new, assigned) = match &self.merge.clauses[*clause] {
+        for (found, clause) in &run.found.order[part] {
+            let (is_new, assigned) = match &self.clauses[*clause] {
                 Action::Nothing => continue,
                 Action::Delete => {
                     transaction.delete(&info.table, found.rid)?;
@@ -503,20 +549,20 @@ impl Parts for Work<'_> {
                 true => info.table.new_row(),
                 false => current(transaction, info, found.rid)?,
             };
-            fill(info, assigned, values, *found, &self.zone, &mut row)?;
+            fill(info, assigned, values, *found, &run.zone, &mut row)?;
             new.push((found.rid, row));
             written.push((is_new, assigned));
         }
-        if !new.is_empty() && !self.merge.checks.is_empty() {
+        if !new.is_empty() && !self.checks.is_empty() {
             let batch = rows::batch_of_new(info, new.iter().map(|(rid, row)| (*rid, row)))?;
-            self.merge.checks.check(info, &batch, &self.zone)?;
+            self.checks.check(info, &batch, &run.zone)?;
         }
         for ((rid, row), (is_new, assigned)) in new.iter().zip(written) {
             if is_new {
                 let inserted = transaction.insert(&info.table, row);
-                inserted.map_err(|error| told(info, Some(row.row()), self.zone, error))?;
+                inserted.map_err(|error| told(info, Some(row.row()), run.zone, error))?;
             } else {
-                write_assigned(transaction, info, *rid, assigned, row, (true, self.zone))?;
+                write_assigned(transaction, info, *rid, assigned, row, (true, run.zone))?;
             }
         }
         Ok(None)

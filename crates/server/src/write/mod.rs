@@ -29,12 +29,14 @@ pub(crate) mod sequences;
 mod types;
 mod update;
 
-pub(crate) use assign::{assign, store_value, value_of};
+pub(crate) use assign::{Stored, assign, put, store_value, stored, value_of, wrong_type};
 pub(crate) use column::{Column, ColumnDefault, Declared, Identity, TableInfo};
 pub(crate) use copy::CopyRows;
-pub(crate) use dictionary::{Dictionary, Entry, Property, SCHEMA as DICTIONARY_SCHEMA, describe, described};
+pub(crate) use dictionary::{
+    Deferrable, Dictionary, Entry, Property, SCHEMA as DICTIONARY_SCHEMA, deferrable, describe, described,
+};
 pub(crate) use insert::without_overriding;
-pub(crate) use merge::parsed as parsed_merge;
+pub(crate) use merge::{does_nothing, parsed as parsed_merge};
 pub(crate) use nested::changes;
 pub(crate) use plain::PlainChange;
 pub(crate) use types::{kept_as, needs_entry, store_type};
@@ -98,10 +100,10 @@ pub(crate) async fn prepare(
         return Ok(nested);
     }
     match statement {
-        Statement::Insert(of) => insert::prepare(session, of, types, text).await,
-        Statement::Update(of) => update::prepare(session, of, types, text).await,
-        Statement::Delete(of) => delete::prepare(session, of, types, text).await,
-        Statement::Merge(of) => merge::prepare(session, of, types, text).await,
+        Statement::Insert(of) => insert::prepare(session, None, of, types, text).await,
+        Statement::Update(of) => update::prepare(session, None, of, types, text).await,
+        Statement::Delete(of) => delete::prepare(session, None, of, types, text).await,
+        Statement::Merge(of) => merge::prepare(session, None, of, types, text).await,
         Statement::Query(of) => nested::prepare_query(session, of, types, text).await,
         _ => Err(Refusal::new(
             code::NOT_SUPPORTED,
@@ -122,9 +124,9 @@ impl PreparedChange {
     ) -> Result<Changed, Refusal> {
         match &self.change {
             Change::Insert(of) => of.run(session, parameters).await,
-            Change::Update(of) => of.run(session, parameters).await,
-            Change::Delete(of) => of.run(session, parameters).await,
-            Change::Merge(of) => of.run(session, parameters).await,
+            Change::Update(of) => rows::run(session, of, &of.plan, parameters).await,
+            Change::Delete(of) => rows::run(session, of, &of.plan, parameters).await,
+            Change::Merge(of) => rows::run(session, of, &of.plan, parameters).await,
             Change::Lock(of) => of.run(session, parameters).await,
             Change::Nested(of) => of.run(session, parameters).await,
         }

@@ -56,29 +56,10 @@ pub(super) async fn prepare_query(
 ) -> Result<PreparedChange, Refusal> {
     let with = of.with.as_ref();
     match of.body.as_ref() {
-        SetExpr::Update(Statement::Update(inner)) => {
-            update::prepare_with(session, with, inner, types, text).await
-        }
-        SetExpr::Delete(Statement::Delete(inner)) => {
-            delete::prepare_with(session, with, inner, types, text).await
-        }
-        SetExpr::Merge(Statement::Merge(inner)) => {
-            merge::prepare_with(session, with, inner, types, text).await
-        }
-        SetExpr::Insert(Statement::Insert(inner)) => {
-            // The queries belong to the one whose rows are inserted.
-            let mut inner = inner.clone();
-            if let (Some(source), Some(with)) = (&mut inner.source, with) {
-                match &mut source.with {
-                    None => source.with = Some(with.clone()),
-                    Some(own) => {
-                        own.recursive |= with.recursive;
-                        own.cte_tables.splice(0..0, with.cte_tables.iter().cloned());
-                    }
-                }
-            }
-            insert::prepare(session, &inner, types, text).await
-        }
+        SetExpr::Update(Statement::Update(inner)) => update::prepare(session, with, inner, types, text).await,
+        SetExpr::Delete(Statement::Delete(inner)) => delete::prepare(session, with, inner, types, text).await,
+        SetExpr::Merge(Statement::Merge(inner)) => merge::prepare(session, with, inner, types, text).await,
+        SetExpr::Insert(Statement::Insert(inner)) => insert::prepare(session, with, inner, types, text).await,
         _ => lock::prepare(session, of, types, text).await,
     }
 }

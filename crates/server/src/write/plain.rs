@@ -1,11 +1,14 @@
-//! [`PlainChange`]: an `UPDATE` or `DELETE` of which nothing is asked but to change rows of one table: without CHECK constraints or RETURNING.
+//! [`PlainChange`]: an `UPDATE` or `DELETE` of which nothing is asked but to change rows of one table, and perhaps to return them: without CHECK
+//! constraints. [`PreparedChange::plain_lock`]: a `SELECT ... FOR UPDATE` of one table that waits.
 //!
 //! For the short path ([`crate::short`]), which finds the row itself. What it is not: run here.
 
-use super::select::Source;
+use super::select::{Source, alone, select, statement};
 use super::{Change, PreparedChange, TableInfo};
+use corun_store::Lock;
 use corun_wire::values::Kind;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast::Statement;
 use std::sync::Arc;
 
 /// See [`self`].
@@ -32,7 +35,7 @@ impl PreparedChange {
     /// The SELECT, whose first column is the row's number, and what is done with its rows; `None`: more than that.
     pub(crate) fn plain(&self) -> Option<(&LogicalPlan, PlainChange)> {
         match &self.change {
-            Change::Update(update) if update.checks.is_empty() && update.returning.is_none() => {
+            Change::Update(update) if update.checks.is_empty() => {
                 let assigned = update.assigned.iter().map(|assigned| match assigned.to {
                     Source::Item(item) => (assigned.column, Some(item)),
                     Source::Default => (assigned.column, None),
@@ -44,7 +47,7 @@ impl PreparedChange {
                 };
                 Some((&update.plan, change))
             }
-            Change::Delete(delete) if delete.returning.is_none() => {
+            Change::Delete(delete) => {
                 let change = PlainChange {
                     info: Arc::clone(&delete.target.info),
                     kinds: None,
@@ -52,6 +55,42 @@ impl PreparedChange {
                 };
                 Some((&delete.plan, change))
             }
+            _ => None,
+        }
+    }
+
+    /// The query for what a plain change returns, over the rows that it finds; `None`: it returns nothing, or that of other tables, too.
+    pub(crate) fn returned(&self, of: &Statement) -> Option<Statement> {
+        let (target, mut items, from, mut selection) = match (&self.change, of) {
+            (Change::Update(update), Statement::Update(of)) => (
+                &update.target,
+                of.returning.clone()?,
+                of.from.is_some(),
+                of.selection.clone(),
+            ),
+            (Change::Delete(delete), Statement::Delete(of)) => (
+                &delete.target,
+                of.returning.clone()?,
+                of.using.is_some(),
+                of.selection.clone(),
+            ),
+            _ => return None,
+        };
+        if from {
+            return None;
+        }
+        items.iter_mut().for_each(|item| target.unqualify(item));
+        selection.iter_mut().for_each(|of| target.unqualify(of));
+        Some(statement(
+            None,
+            select(items, vec![alone(target.relation())], selection),
+        ))
+    }
+
+    /// The SELECT, the lock, and the columns of the SELECT that are its result.
+    pub(crate) fn plain_lock(&self) -> Option<(&LogicalPlan, Lock, &[usize])> {
+        match &self.change {
+            Change::Lock(of) => of.plain(),
             _ => None,
         }
     }

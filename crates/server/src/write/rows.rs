@@ -1,7 +1,8 @@
-//! Rows of the store as record batches with the columns of `"\u{1}t"`, and as texts; the rows that a SELECT has found, and their locks.
+//! Rows of the store as record batches with the columns of `"\u{1}t"`, and as texts; the rows that a SELECT has found, their locks, and the run of
+//! a statement that changes them ([`run`]).
 
-use super::TableInfo;
 use super::types::declared_batch;
+use super::{Changed, TableInfo};
 use crate::session::{
     ClientSession, Isolation, StoreFailure, StoreTransaction, Zone, cells_as, plain_columns,
     refusal_of_datafusion,
@@ -13,8 +14,11 @@ use corun_datafusion::store::batch_of;
 use corun_store::{Lock, Rid, RowBuf, RowRef, Snapshot, Table, Transaction};
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::{Format, Kind, Value};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::LogicalPlan;
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Rows that are made, checked and written together: their memory is bounded, and the cost of a batch is spread. Unmeasured.
 pub(super) const TOGETHER: usize = 4096;
@@ -148,14 +152,39 @@ pub(super) fn lock_all(
     Ok(true)
 }
 
+/// A run of a statement: what its SELECT has given, and when.
+pub(super) struct Run<'a, F> {
+    pub(super) found: F,
+    pub(super) batches: &'a [RecordBatch],
+    /// The same without encodings.
+    pub(super) plain: Vec<Vec<ArrayRef>>,
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) parameters: &'a [ScalarValue],
+    pub(super) zone: Zone,
+}
+
 /// What a statement does to the rows that it has found, part by part: others run between the parts, and a cancel ends it there.
 pub(super) trait Parts: Sync {
-    /// How many rows there are.
-    fn count(&self) -> usize;
+    /// Of its tag.
+    const VERB: &'static str;
+    /// Rows that it has found.
+    type Found: Send + Sync;
+
+    /// The rows that are to be written.
+    fn find(&self, batches: &[RecordBatch]) -> Result<Self::Found, Refusal>;
+
+    /// How many they are.
+    fn count(found: &Self::Found) -> usize;
+
+    /// Whether it has a result.
+    fn returns(&self) -> bool {
+        false
+    }
 
     /// Locks rows; `None`: others have changed one of them. What it returns stands in the result before what others return.
     fn lock(
         &self,
+        run: &Run<'_, Self::Found>,
         transaction: &Transaction<'_>,
         part: Range<usize>,
     ) -> Result<Option<Option<RecordBatch>>, StoreFailure>;
@@ -163,32 +192,67 @@ pub(super) trait Parts: Sync {
     /// Writes rows that are locked.
     fn write(
         &self,
+        run: &Run<'_, Self::Found>,
         transaction: &Transaction<'_>,
         part: Range<usize>,
     ) -> Result<Option<RecordBatch>, StoreFailure>;
 }
 
-/// Locks all rows, then writes them. `None`: others have changed one of them since the snapshot, and the statement has to run again.
+/// Runs a statement whose SELECT this is: again, if others have changed its rows meanwhile.
 ///
 /// # Errors
 /// What speaks against a row; rows that others have changed, where the transaction's level does not let it look again.
-pub(super) async fn run_parts(
+pub(super) async fn run<P: Parts>(
     session: &mut ClientSession,
-    work: &impl Parts,
+    statement: &P,
+    plan: &LogicalPlan,
+    parameters: &[ScalarValue],
+) -> Result<Changed, Refusal> {
+    for _ in 0..RUNS_MAX {
+        let (batches, snapshot) = session.read_all(plan.clone(), parameters).await?;
+        let run = Run {
+            found: statement.find(&batches)?,
+            plain: batches.iter().map(plain_columns).collect::<Result<_, _>>()?,
+            batches: &batches,
+            snapshot,
+            parameters,
+            zone: session.zone(),
+        };
+        let rows = P::count(&run.found);
+        let returned = match rows {
+            0 => Some(Vec::new()),
+            _ => run_parts(session, statement, &run).await?,
+        };
+        if let Some(returned) = returned {
+            return Ok(Changed {
+                verb: P::VERB,
+                rows: rows as u64,
+                returned: statement.returns().then_some(returned),
+            });
+        }
+    }
+    Err(StoreTransaction::changed_meanwhile())
+}
+
+/// Locks all rows, then writes them. `None`: others have changed one of them since the snapshot, and the statement has to run again.
+async fn run_parts<P: Parts>(
+    session: &mut ClientSession,
+    statement: &P,
+    run: &Run<'_, P::Found>,
 ) -> Result<Option<Vec<RecordBatch>>, Refusal> {
-    let count = work.count();
+    let count = P::count(&run.found);
     let store = session.store_transaction()?;
     let done = match count <= TOGETHER {
         true => store.run(|transaction| {
-            let Some(first) = work.lock(transaction, 0..count)? else {
+            let Some(first) = statement.lock(run, transaction, 0..count)? else {
                 return Ok(None);
             };
-            let deferred = defer(transaction)?;
-            let second = work.write(transaction, 0..count)?;
-            check_deferred(transaction, deferred)?;
+            transaction.defer_foreign_keys()?;
+            let second = statement.write(run, transaction, 0..count)?;
+            transaction.check_foreign_keys()?;
             Ok(Some(first.into_iter().chain(second).collect()))
         })?,
-        false => in_parts(store, work).await?,
+        false => in_parts(store, statement, run).await?,
     };
     match done {
         None if store.isolation() != Isolation::ReadCommitted => Err(StoreTransaction::changed_meanwhile()),
@@ -196,29 +260,30 @@ pub(super) async fn run_parts(
     }
 }
 
-async fn in_parts(
+async fn in_parts<P: Parts>(
     store: &mut StoreTransaction,
-    work: &impl Parts,
+    statement: &P,
+    run: &Run<'_, P::Found>,
 ) -> Result<Option<Vec<RecordBatch>>, Refusal> {
-    let count = work.count();
+    let count = P::count(&run.found);
     let parts = || {
         let begins = (0..count).step_by(TOGETHER);
         begins.map(|begin| begin..count.min(begin + TOGETHER))
     };
     let mut returned = Vec::new();
     for part in parts() {
-        match store.run(|transaction| work.lock(transaction, part.clone()))? {
+        match store.run(|transaction| statement.lock(run, transaction, part.clone()))? {
             Some(rows) => returned.extend(rows),
             None => return Ok(None),
         }
         tokio::task::yield_now().await;
     }
-    let deferred = store.run(|transaction| defer(transaction))?;
+    store.run(|transaction| Ok(transaction.defer_foreign_keys()?))?;
     for part in parts() {
-        returned.extend(store.run(|transaction| work.write(transaction, part.clone()))?);
+        returned.extend(store.run(|transaction| statement.write(run, transaction, part.clone()))?);
         tokio::task::yield_now().await;
     }
-    store.run(|transaction| check_deferred(transaction, deferred))?;
+    store.run(|transaction| Ok(transaction.check_foreign_keys()?))?;
     Ok(Some(returned))
 }
 
@@ -226,14 +291,6 @@ async fn in_parts(
 pub(super) struct Values<'a>(Vec<Vec<Cell<'a>>>);
 
 type Cell<'a> = Box<dyn Fn(usize) -> Result<Option<Value<'a>>, Refusal> + 'a>;
-
-/// The columns of batches without encodings.
-///
-/// # Errors
-/// None that is known.
-pub(super) fn plain_batches(batches: &[RecordBatch]) -> Result<Vec<Vec<ArrayRef>>, Refusal> {
-    batches.iter().map(plain_columns).collect()
-}
 
 impl<'a> Values<'a> {
     /// `kinds` of the columns, as far as they are asked for.
@@ -288,25 +345,4 @@ pub(super) fn widened(
         columns.push(column);
     }
     Ok(columns)
-}
-
-/// Foreign keys are checked at the end of the statement, or later, if the transaction has said so before: then true.
-///
-/// # Errors
-/// A transaction that has ended.
-pub(super) fn defer(transaction: &Transaction<'_>) -> Result<bool, StoreFailure> {
-    let deferred = transaction.defers_foreign_keys();
-    transaction.defer_foreign_keys()?;
-    Ok(deferred)
-}
-
-/// The end of the statement, with what [`defer`] said.
-///
-/// # Errors
-/// A foreign key that is violated.
-pub(super) fn check_deferred(transaction: &Transaction<'_>, deferred: bool) -> Result<(), StoreFailure> {
-    if !deferred {
-        transaction.check_foreign_keys()?;
-    }
-    Ok(())
 }

@@ -7,10 +7,11 @@
 //! What a client wrote keeps its place in the client's text, so that errors point there. Order of calls: [`Target::of`], [`Target::assignments`]
 //! for `SET`, [`select`] and [`query`] for the statement. What it is not: the planner; `session::plan_ast` plans what is built here.
 
-use super::{ColumnDefault, Identity, TableInfo};
+use super::insert::Literal;
+use super::{Column, ColumnDefault, Identity, TableInfo, wrong_type};
 use crate::catalog::folded;
 use crate::define::AGGREGATES;
-use crate::session::{ClientSession, refusal_of_datafusion};
+use crate::session::{ClientSession, Zone, refusal_of_datafusion};
 use crate::users::WriteRight;
 use corun_datafusion::store::ROW_NUMBER;
 use corun_wire::error::{Refusal, code};
@@ -237,7 +238,7 @@ impl Target {
         for assigned in assigned {
             if let Source::Item(at) = assigned.to
                 && let Some(kind) = kinds.get_mut(at)
-                && !matches!(kind, Kind::Uuid | Kind::Json | Kind::Jsonb)
+                && !matches!(kind, Kind::Uuid | Kind::Json | Kind::Jsonb | Kind::Inet)
             {
                 *kind = self.info.columns[assigned.column].declared.of.kind;
             }
@@ -245,37 +246,30 @@ impl Target {
         kinds
     }
 
-    /// Whether the columns take values of such types, as PostgreSQL's assignment casts do. Literals and parameters are of any type.
+    /// Whether the columns take what they are assigned, as PostgreSQL's assignment casts do: types, and constants with their values.
     ///
     /// # Errors
-    /// 42804.
+    /// 42804; whatever is wrong with a constant.
     pub(super) fn check_types(
         &self,
         columns: &[ResultColumn],
         items: &[SelectItem],
         assigned: &[Assigned],
+        of: (Zone, &str),
     ) -> Result<(), Refusal> {
+        let mut wrong = None;
         for assigned in assigned {
             let Source::Item(at) = assigned.to else {
                 continue;
             };
-            let (Some(from), Some(SelectItem::ExprWithAlias { expr, .. })) = (columns.get(at), items.get(at))
-            else {
-                continue;
-            };
-            let to = &self.info.columns[assigned.column];
-            if !is_unknown(expr) && !takes(to.declared.of, from.of) {
-                let what = format!(
-                    "column \"{}\" is of type {} but expression is of type {}",
-                    to.name,
-                    to.declared,
-                    from.of.kind.name()
-                );
-                let hint = "You will need to rewrite or cast the expression.";
-                return Err(Refusal::new("42804", what).hint(hint));
+            if let (Some(from), Some(SelectItem::ExprWithAlias { expr, .. })) =
+                (columns.get(at), items.get(at))
+            {
+                let to = &self.info.columns[assigned.column];
+                wrong = wrong.or(check_assigned(to, expr, from.of, of)?);
             }
         }
-        Ok(())
+        wrong.map_or(Ok(()), Err)
     }
 
     /// `schema.t.a` as `t.a`: the table has an alias in what is planned.
@@ -411,6 +405,33 @@ pub(super) fn parsed(text: &str) -> Result<Expr, Refusal> {
 /// The word `DEFAULT`.
 pub(super) fn is_default(of: &Expr) -> bool {
     matches!(of, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
+}
+
+/// Whether a column takes an expression of a type; what is returned is wrong, too, but told when all else is known to be right.
+///
+/// # Errors
+/// As [`Target::check_types`].
+pub(super) fn check_assigned(
+    to: &Column,
+    expr: &Expr,
+    from: Type,
+    of: (Zone, &str),
+) -> Result<Option<Refusal>, Refusal> {
+    match Literal::of(to, expr, of)? {
+        Literal::Wrong(refusal) => return Ok(Some(refusal)),
+        Literal::None if !is_unknown(expr) => check_type(to, from)?,
+        _ => {}
+    }
+    Ok(None)
+}
+
+/// # Errors
+/// 42804: the column takes no expressions of such a type.
+pub(super) fn check_type(to: &Column, from: Type) -> Result<(), Refusal> {
+    match takes(to.declared.of, from) {
+        true => Ok(()),
+        false => Err(wrong_type(to, from)),
+    }
 }
 
 /// A literal whose type is what it is needed for.
@@ -569,6 +590,7 @@ fn declared_type(of: Type) -> Option<SqlType> {
         Kind::Uuid => "uuid",
         Kind::Json => "json",
         Kind::Jsonb => "jsonb",
+        Kind::Inet => "inet",
         _ => return None,
     };
     if of.array {

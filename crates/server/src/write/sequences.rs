@@ -2,7 +2,7 @@
 //! not have.
 //!
 //! ```text
-//!   nextval('s') ─► the store's sequence (on disk once in 32 numbers) ─► within its limits? ─► noted as the session's last
+//!   nextval('s') ─► the store's sequence (on disk once in 32 numbers, or in a batch of rows) ─► within its limits? ─► noted as the session's last
 //! ```
 //!
 //! Numbers belong to no transaction, here as in PostgreSQL; that a sequence was made or dropped does ([`crate::define`]). Limits that are not
@@ -28,6 +28,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+
+/// Numbers that one part of a statement gets ready at most.
+const RESERVED_MAX: u32 = 1 << 16;
 
 /// What a sequence may give out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,6 +165,12 @@ impl Numbers {
         self.sequence.name()
     }
 
+    /// So many numbers will be taken: the disk is waited for once. What speaks against it the first of them tells.
+    fn reserve(&self, count: usize) {
+        let count = u32::try_from(count).unwrap_or(RESERVED_MAX);
+        _ = self.sequence.reserve(count.min(RESERVED_MAX));
+    }
+
     /// The next number; `None`: it was dropped meanwhile, or altered as another.
     fn next(&self) -> Result<Option<i64>, Refusal> {
         let failed = |error: StoreError| refusal_of(&error);
@@ -247,6 +256,8 @@ fn kept(
 /// What a session remembers of sequences, and where it looks for them.
 pub(crate) struct SequenceSession {
     path: Box<dyn Fn() -> Vec<String> + Send + Sync>,
+    /// Whether what runs may write nothing.
+    reads_only: Box<dyn Fn() -> bool + Send + Sync>,
     last: Mutex<Last>,
 }
 
@@ -265,9 +276,13 @@ impl fmt::Debug for SequenceSession {
 
 impl SequenceSession {
     /// Of a session with this search path.
-    pub(crate) fn new(path: impl Fn() -> Vec<String> + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(
+        path: impl Fn() -> Vec<String> + Send + Sync + 'static,
+        reads_only: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
         SequenceSession {
             path: Box::new(path),
+            reads_only: Box::new(reads_only),
             last: Mutex::default(),
         }
     }
@@ -444,6 +459,10 @@ impl Function {
     fn run(&self, columns: &[ArrayRef], rows: usize) -> Result<ArrayRef, Refusal> {
         let name = columns.first().map(texts).transpose()?;
         let name = |row| text(name.as_ref()?, row);
+        if matches!(self.call, Call::Next | Call::Set) && (self.session.reads_only)() {
+            let what = format!("cannot execute {}() in a read-only transaction", self.name());
+            return Err(Refusal::new("25006", what));
+        }
         let mut known = Known {
             function: self,
             numbers: HashMap::new(),
@@ -455,6 +474,11 @@ impl Function {
             }
             Call::Next | Call::Current => {
                 let mut values = Vec::with_capacity(rows);
+                if let (Call::Next, Some(first)) = (self.call, name(0).filter(|_| rows > 1))
+                    && (1..rows).all(|row| name(row) == Some(first))
+                {
+                    known.of(first)?.reserve(rows);
+                }
                 for row in 0..rows {
                     values.push(match name(row) {
                         None => None,

@@ -102,7 +102,7 @@ pub(crate) fn kept_as(of: &Declared) -> Type {
             None => Type::TEXT,
         },
         Kind::Name => Type::Text { max: NAME_BYTES },
-        Kind::Text | Kind::Json | Kind::Jsonb | Kind::Unknown | Kind::Void => Type::TEXT,
+        Kind::Text | Kind::Json | Kind::Jsonb | Kind::Inet | Kind::Unknown | Kind::Void => Type::TEXT,
         Kind::Bytea => Type::BYTES,
         Kind::Date => Type::Date,
         Kind::Timestamp => Type::Timestamp,

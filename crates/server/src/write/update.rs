@@ -3,21 +3,19 @@
 use super::checks::Checks;
 use super::conflict::told;
 use super::insert::null_refused;
-use super::returning::Returning;
-use super::rows::{self, FoundRow, Parts, RUNS_MAX, Values};
-use super::select::{Assigned, Source, Target, alone, push, statement};
-use super::{Change, Changed, ColumnDefault, PreparedChange, TableInfo, assign};
+use super::returning::{Chosen, Listed};
+use super::rows::{self, FoundRow, Parts, Run, Values};
+use super::select::{Assigned, Source, Target, push};
+use super::{Change, ColumnDefault, PreparedChange, TableInfo, assign};
 use crate::session::{ClientSession, StoreFailure, StoreTransaction, Zone};
 use crate::users::WriteRight;
-use arrow::array::{ArrayRef, RecordBatch};
-use corun_store::{Lock, Rid, RowBuf, Snapshot, Transaction};
+use arrow::array::RecordBatch;
+use corun_store::{Lock, Rid, RowBuf, Transaction};
 use corun_wire::error::{Refusal, code};
-use corun_wire::values::{Kind, Type};
-use datafusion::common::ScalarValue;
+use corun_wire::values::Kind;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::sqlparser::ast::{self, SelectItem, TableWithJoins, UpdateTableFromKind, With};
+use datafusion::sql::sqlparser::ast::{self, UpdateTableFromKind, With};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// A statement that is ready to run.
 #[derive(Debug)]
@@ -31,80 +29,8 @@ pub(crate) struct Update {
     pub(super) returning: Option<Listed>,
 }
 
-/// RETURNING of a statement that reads other relations, too.
-#[derive(Debug)]
-pub(super) struct Listed {
-    pub(super) list: Returning,
-    /// Where the columns of the other relations are in the SELECT.
-    pub(super) carried: Vec<Option<usize>>,
-}
-
-impl Listed {
-    /// Plans the list; what it asks of other relations goes to the end of the SELECT list.
-    pub(super) async fn plan(
-        session: &ClientSession,
-        target: &Target,
-        (with, others): (Option<&With>, &[TableWithJoins]),
-        list: Option<&[SelectItem]>,
-        items: &mut Vec<SelectItem>,
-        (types, text): (&[Type], &str),
-    ) -> Result<Option<Listed>, Refusal> {
-        let Some(list) = list else {
-            return Ok(None);
-        };
-        let mut from = vec![alone(target.relation())];
-        from.extend_from_slice(others);
-        let with = with.filter(|_| !others.is_empty()).cloned();
-        let list = Returning::plan(session, with, list, from, types, text).await?;
-        let carried = list.carry(target.info.columns.len() + 1, items);
-        Ok(Some(Listed { list, carried }))
-    }
-
-    /// The result of rows that were found there.
-    pub(super) fn rows(
-        &self,
-        rows: RecordBatch,
-        batches: &[RecordBatch],
-        found: &[FoundRow],
-        parameters: &[ScalarValue],
-    ) -> Result<RecordBatch, Refusal> {
-        let count = rows.num_rows();
-        let columns = rows::widened(rows, batches, found, &self.carried)?;
-        self.list.of_columns(&columns, count, parameters)
-    }
-}
-
-/// The types of parameters that two parts of a statement know: the longer list.
-pub(super) fn longer(one: Vec<Type>, other: Option<&[Type]>) -> Vec<Type> {
-    match other {
-        Some(other) if other.len() > one.len() => {
-            let rest = other[one.len()..].iter().copied();
-            one.into_iter().chain(rest).collect()
-        }
-        _ => one,
-    }
-}
-
-/// The types that the client gives, as those of a list; `None` where it does not say all.
-pub(super) fn given(types: &[u32]) -> Vec<Type> {
-    let known = types
-        .iter()
-        .map_while(|oid| Type::of(*oid).filter(|_| *oid != 705));
-    known.collect()
-}
-
-/// Plans it.
+/// Plans it, with the queries of a `WITH`.
 pub(super) async fn prepare(
-    session: &ClientSession,
-    of: &ast::Update,
-    types: &[u32],
-    text: &str,
-) -> Result<PreparedChange, Refusal> {
-    prepare_with(session, None, of, types, text).await
-}
-
-/// Plans it with the queries of a `WITH`.
-pub(super) async fn prepare_with(
     session: &ClientSession,
     with: Option<&With>,
     of: &ast::Update,
@@ -134,144 +60,89 @@ pub(super) async fn prepare_with(
     let mut items = Vec::new();
     push(&mut items, target.rid());
     let assigned = target.assignments(&of.assignments, &mut items, text)?;
-    let list = of.returning.as_deref();
-    let before = items.len();
-    let sources = (with, others.as_slice());
-    let mut returning =
-        Listed::plan(session, &target, sources, list, &mut items, (&given(types), text)).await?;
-    let mut from = vec![alone(target.relation())];
-    from.extend(others.iter().cloned());
-    let select = super::select::select(items.clone(), from, of.selection);
-    let planned = session
-        .plan_ast(statement(with.cloned(), select), types, text)
-        .await?;
-    if let Some(first) = &returning
-        && !first.list.parameters().is_empty()
-        && !planned.parameters.is_empty()
-    {
-        let mut again = items[..before].to_vec();
-        let types = (planned.parameters.as_slice(), text);
-        returning = Listed::plan(session, &target, sources, list, &mut again, types).await?;
-    }
-    let columns = session.columns(&planned.plan)?;
-    target.check_types(&columns, &items, &assigned)?;
-    let update = Update {
-        kinds: target.kinds(&columns, &assigned),
-        checks: Checks::plan(session, &target.info).await?,
-        plan: planned.plan,
-        target,
-        assigned,
-        returning,
+    let chosen = Chosen {
+        with,
+        others: &others,
+        selection: of.selection,
+        returning: of.returning.as_deref(),
     };
-    let listed = update.returning.as_ref();
+    let planned = chosen.plan(session, &target, &mut items, (types, text)).await?;
+    let columns = session.columns(&planned.plan)?;
+    target.check_types(&columns, &items, &assigned, (session.zone(), text))?;
     Ok(PreparedChange {
-        parameters: longer(planned.parameters, listed.map(|listed| listed.list.parameters())),
-        columns: listed.map(|listed| listed.list.columns()),
-        change: Change::Update(update),
+        parameters: planned.parameters,
+        columns: planned.returning.as_ref().map(Listed::columns),
+        change: Change::Update(Update {
+            kinds: target.kinds(&columns, &assigned),
+            checks: Checks::plan(session, &target.info).await?,
+            plan: planned.plan,
+            returning: planned.returning,
+            target,
+            assigned,
+        }),
     })
 }
 
-impl Update {
-    /// Runs it.
-    pub(super) async fn run(
-        &self,
-        session: &mut ClientSession,
-        parameters: &[ScalarValue],
-    ) -> Result<Changed, Refusal> {
-        for _ in 0..RUNS_MAX {
-            let (batches, snapshot) = session.read_all(self.plan.clone(), parameters).await?;
-            let found = rows::once(rows::numbers(&batches, 0)?);
-            let mut returned = Vec::new();
-            if !found.is_empty() {
-                let work = Work {
-                    update: self,
-                    plain: rows::plain_batches(&batches)?,
-                    batches: &batches,
-                    found: &found,
-                    snapshot,
-                    parameters,
-                    zone: session.zone(),
-                };
-                match rows::run_parts(session, &work).await? {
-                    Some(rows) => returned = rows,
-                    None => continue,
-                }
-            }
-            return Ok(Changed {
-                verb: "UPDATE",
-                rows: found.len() as u64,
-                returned: self.returning.as_ref().map(|_| returned),
-            });
-        }
-        Err(StoreTransaction::changed_meanwhile())
+impl Parts for Update {
+    const VERB: &'static str = "UPDATE";
+    type Found = Vec<FoundRow>;
+
+    fn find(&self, batches: &[RecordBatch]) -> Result<Vec<FoundRow>, Refusal> {
+        rows::numbers(batches, 0).map(rows::once)
     }
-}
 
-/// A run of the statement.
-struct Work<'a> {
-    update: &'a Update,
-    batches: &'a [RecordBatch],
-    plain: Vec<Vec<ArrayRef>>,
-    found: &'a [FoundRow],
-    snapshot: Arc<Snapshot>,
-    parameters: &'a [ScalarValue],
-    zone: Zone,
-}
+    fn count(found: &Vec<FoundRow>) -> usize {
+        found.len()
+    }
 
-impl Parts for Work<'_> {
-    fn count(&self) -> usize {
-        self.found.len()
+    fn returns(&self) -> bool {
+        self.returning.is_some()
     }
 
     fn lock(
         &self,
+        run: &Run<'_, Vec<FoundRow>>,
         transaction: &Transaction<'_>,
         part: Range<usize>,
     ) -> Result<Option<Option<RecordBatch>>, StoreFailure> {
-        let table = &self.update.target.info.table;
-        let rids = self.found[part].iter().map(|found| found.rid);
-        let is_newest = rows::lock_all(transaction, &self.snapshot, table, rids, Lock::Exclusive)?;
+        let table = &self.target.info.table;
+        let rids = run.found[part].iter().map(|found| found.rid);
+        let is_newest = rows::lock_all(transaction, &run.snapshot, table, rids, Lock::Exclusive)?;
         Ok(is_newest.then_some(None))
     }
 
     fn write(
         &self,
+        run: &Run<'_, Vec<FoundRow>>,
         transaction: &Transaction<'_>,
         part: Range<usize>,
     ) -> Result<Option<RecordBatch>, StoreFailure> {
-        let Update {
-            target,
-            assigned,
-            checks,
-            returning,
-            ..
-        } = self.update;
-        let info = target.info.as_ref();
-        let found = &self.found[part];
-        let values = Values::new(&self.plain, &self.update.kinds)?;
-        let whole = !checks.is_empty() || returning.is_some();
+        let (info, zone) = (self.target.info.as_ref(), &run.zone);
+        let found = &run.found[part];
+        let values = Values::new(&run.plain, &self.kinds)?;
+        let whole = !self.checks.is_empty() || self.returning.is_some();
         let mut new: Vec<(Rid, RowBuf)> = Vec::with_capacity(found.len());
         for &found in found {
             let mut row = match whole {
                 true => current(transaction, info, found.rid)?,
                 false => info.table.new_row(),
             };
-            if assign_all(info, assigned, &values, found, &self.zone, &mut row)?.is_some() {
+            if assign_all(info, &self.assigned, &values, found, zone, &mut row)?.is_some() {
                 row = current(transaction, info, found.rid)?;
-                fill(info, assigned, &values, found, &self.zone, &mut row)?;
+                fill(info, &self.assigned, &values, found, zone, &mut row)?;
             }
             new.push((found.rid, row));
         }
         let mut returned = None;
         if whole {
             let batch = rows::batch_of_new(info, new.iter().map(|(rid, row)| (*rid, row)))?;
-            checks.check(info, &batch, &self.zone)?;
-            if let Some(returning) = returning {
-                returned = Some(returning.rows(batch, self.batches, found, self.parameters)?);
+            self.checks.check(info, &batch, zone)?;
+            if let Some(returning) = &self.returning {
+                returned = Some(returning.rows(batch, run.batches, found, run.parameters)?);
             }
         }
         for (rid, new) in &new {
-            write_assigned(transaction, info, *rid, assigned, new, (whole, self.zone))?;
+            write_assigned(transaction, info, *rid, &self.assigned, new, (whole, *zone))?;
         }
         Ok(returned)
     }

@@ -2,12 +2,17 @@
 
 mod constraints;
 mod copy_in;
+mod deferred;
 mod define;
+mod expressions;
 mod harness;
 mod insert;
 mod isolation;
+mod json;
 mod locks;
 mod merge;
+mod orm;
+mod planned;
 #[path = "../oracle/postgres.rs"]
 #[allow(dead_code, reason = "it has more than these tests need")]
 mod postgres;

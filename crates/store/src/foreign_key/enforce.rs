@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::{ForeignKey, ForeignKeyViolation};
+use super::{DeferredKeys, ForeignKey, ForeignKeyViolation};
 use crate::constant::Constant;
 use crate::error::{Result, StoreError};
 use crate::index::IndexInner;
@@ -74,6 +74,8 @@ pub(crate) struct Pending {
     made: Vec<Noted>,
     /// Checks wait until they are asked for.
     deferred: bool,
+    /// Those of these wait longer: until the transaction commits.
+    waiting: Arc<DeferredKeys>,
 }
 
 impl Pending {
@@ -85,9 +87,20 @@ impl Pending {
     /// The transaction has ended.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        if self.deferred || !self.checks.is_empty() || !self.made.is_empty() {
+        let is_plain = !self.deferred && self.waiting.is_empty();
+        if !is_plain || !self.checks.is_empty() || !self.made.is_empty() {
             *self = Pending::default();
         }
+    }
+
+    /// Whether the checks of a key wait until the transaction commits.
+    fn waits(&self, key: &ForeignKey) -> bool {
+        let is_it = || {
+            let child = key.child().ok()?;
+            let of = child.0.qualified_for(child.0.definer());
+            Some(self.waiting.has(&of.schema, &of.name, key.name()))
+        };
+        !self.waiting.is_empty() && is_it().unwrap_or(false)
     }
 
     /// The transaction goes back to a savepoint.
@@ -191,7 +204,20 @@ impl Transaction<'_> {
         self.session.state.borrow().pending.deferred
     }
 
-    /// Makes the checks of foreign keys that have waited since [`Transaction::defer_foreign_keys`]; from now on operations make theirs again.
+    /// From now on checks of these foreign keys wait until the transaction commits, or until another call of this no longer names them and
+    /// [`Transaction::check_foreign_keys`] asks for them: SQL's `DEFERRABLE INITIALLY DEFERRED` and `SET CONSTRAINTS`.
+    ///
+    /// # Errors
+    /// [`StoreError::Ended`].
+    pub fn set_deferred_keys(&self, keys: Arc<DeferredKeys>) -> Result<()> {
+        self.go_on(|state| {
+            state.pending.waiting = keys;
+            Ok(())
+        })
+    }
+
+    /// Makes the checks of foreign keys that have waited since [`Transaction::defer_foreign_keys`], but for those of
+    /// [`Transaction::set_deferred_keys`]; from now on operations make theirs again.
     ///
     /// # Errors
     /// [`StoreError::ForeignKey`], the first that there is. What the transaction has changed stays: go back to a savepoint, abort it, or change what is
@@ -199,20 +225,25 @@ impl Transaction<'_> {
     pub fn check_foreign_keys(&self) -> Result<()> {
         check_stack()?;
         self.go_on(|state| {
-            self.check_pending(state)?;
+            self.check_pending(state, false)?;
             state.pending.deferred = false;
             Ok(())
         })
     }
 
-    /// Makes all checks that wait. If one fails, all wait again.
-    pub(crate) fn check_pending(&self, state: &mut State) -> Result<()> {
-        let checks = std::mem::take(&mut state.pending.checks);
+    /// Makes the checks that wait, at the end all of them. If one fails, all wait again.
+    pub(crate) fn check_pending(&self, state: &mut State, at_end: bool) -> Result<()> {
+        let all = std::mem::take(&mut state.pending.checks);
+        let (checks, waiting): (Vec<Noted>, Vec<Noted>) = match at_end || state.pending.waiting.is_empty() {
+            true => (all, Vec::new()),
+            false => (all.into_iter()).partition(|noted| !state.pending.waits(noted.check.key())),
+        };
         let mut in_force =
             (checks.iter().map(|noted| &noted.check)).filter(|check| check.key().is_in_force());
         let made = in_force.try_for_each(|check| self.check(state, check));
+        state.pending.checks = waiting;
         match made {
-            Err(_) => state.pending.checks = checks,
+            Err(_) => state.pending.checks.extend(checks),
             Ok(()) => {
                 let newest = state.savepoints;
                 let kept = checks.into_iter().filter(|noted| noted.savepoint < newest);
@@ -236,9 +267,10 @@ impl Transaction<'_> {
         let done = match (done, state.pending.deferred) {
             (Ok(()), false) => {
                 let checks = state.pending.checks.split_off(first);
-                checks
-                    .iter()
-                    .try_for_each(|noted| self.check(state, &noted.check))
+                let is_now = |noted: &Noted| !state.pending.waits(noted.check.key());
+                let (now, later): (Vec<Noted>, Vec<Noted>) = checks.into_iter().partition(is_now);
+                state.pending.checks.extend(later);
+                now.iter().try_for_each(|noted| self.check(state, &noted.check))
             }
             (done, _) => done,
         };

@@ -9,37 +9,44 @@
 //! Everything here that may take long or wait leaves the event loop's thread first ([`off_event_loop`]). What it is not: the path itself
 //! ([`crate::short`]).
 
+mod changes;
 mod texts;
 
 pub(in crate::session) use self::texts::ShortTexts;
 use self::texts::{Text, Versions, is_frame, parse_key};
 use super::ClientSession;
 use super::Prepared;
-use crate::session::parameters;
 use crate::session::portal::{Portal, Ran, Sink, State, Tag};
 use crate::session::statement::{self, Kind};
 use crate::session::store_transaction::{Isolation, StoreFailure, WOULD_WAIT};
 use crate::session::writing::Written;
+use crate::session::{parameters, read_scalar};
 use crate::session::{refusal_of, refusal_of_datafusion};
 use crate::short::{
-    Attempt, Lifted, Literal, Locking, Reading, Short, Writing, compile, lift, may_block, off_event_loop,
+    Attempt, Lifted, Locking, Reading, Short, Writing, compile, lift, may_block, off_event_loop,
 };
 use crate::write::{PlainChange, PreparedChange, assign};
 use arrow::datatypes::DataType;
-use corun_store::{Snapshot, Transaction};
+use corun_store::Lock;
 use corun_wire::error::Refusal;
 use corun_wire::server::ResultFormats;
-use corun_wire::values::{Format, Value};
+use corun_wire::values::Type;
 use corun_wire::{TransactionStatus, build};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{GroupByExpr, SetExpr, Statement as Sql, TableFactor};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Types of parameters that a statement is compiled for: numbers with different digits are of different types.
 const TYPES_MAX: usize = 8;
+/// What the messages of a short statement take, about.
+pub(super) const OUT_BYTES: usize = 256;
 /// Runs that give up before a statement is no longer tried.
 const GIVES_UP_MAX: u32 = 8;
 
@@ -61,7 +68,10 @@ struct Slot {
 #[derive(Debug)]
 enum Act {
     Read(Short),
-    Change(Short, PlainChange),
+    /// `UPDATE` or `DELETE`, and what it returns of the rows.
+    Change(Short, PlainChange, Option<Short>),
+    /// `SELECT ... FOR UPDATE` or `FOR SHARE`.
+    Lock(Short, Lock),
     /// `INSERT` of given values.
     Insert(Arc<PreparedChange>),
 }
@@ -93,13 +103,13 @@ impl ClientSession {
             return false;
         }
         match &prepared.statement.kind {
-            Kind::Begin(_) | Kind::Commit => !self.texts.long,
+            Kind::Begin(..) | Kind::Commit => !self.texts.long,
             _ => self.ends_quickly() && self.is_compiled(prepared),
         }
     }
 
     /// Whether a simple query does.
-    pub(crate) fn is_short_text(&self, sql: &str) -> bool {
+    pub(crate) fn is_short_text(&mut self, sql: &str) -> bool {
         if self.transaction == TransactionStatus::Failed || self.copying.is_some() {
             return false;
         }
@@ -109,7 +119,12 @@ impl ClientSession {
         let Some(lifted) = lift(sql) else {
             return false;
         };
-        matches!(self.texts.entries.get(lifted.key()), Some(Text::Known(known)) if self.is_short(known))
+        let known = self.texts.entries.get(lifted.key());
+        let is_short = matches!(known, Some(Text::Known(known)) if self.is_short(known));
+        if is_short {
+            self.texts.next = Some((sql.into(), lifted));
+        }
+        is_short
     }
 
     /// Whether a Parse finds its statement.
@@ -126,8 +141,19 @@ impl ClientSession {
         }
     }
 
+    /// Parses and prepares a text.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) async fn parse_anew(&mut self, sql: &str, types: &[u32]) -> Result<Arc<Prepared>, Refusal> {
+        let parsed = self.one(sql)?;
+        let statement = self.prepare(parsed, types).await?;
+        self.note_parse(sql, types, &statement).await;
+        Ok(statement)
+    }
+
     /// A text was parsed and prepared: the second time it is kept, if it is short.
-    pub(crate) async fn note_parse(&mut self, sql: &str, types: &[u32], prepared: &Arc<Prepared>) {
+    async fn note_parse(&mut self, sql: &str, types: &[u32], prepared: &Arc<Prepared>) {
         if !self.may_be_short(prepared) || sql.len() > (16 << 10) {
             return;
         }
@@ -206,7 +232,7 @@ impl ClientSession {
                 usual.collect::<Result<_, _>>().ok()?
             }
         };
-        let act = self.compiled(prepared, &types).await.map(Arc::new);
+        let act = Box::pin(self.compiled(prepared, &types)).await.map(Arc::new);
         let mut slot = prepared.short.0.lock();
         if slot.of != Some(versions) {
             slot.of = Some(versions);
@@ -240,9 +266,7 @@ impl ClientSession {
                 if change.inserts_values() {
                     return Some(Act::Insert(Arc::new(change)));
                 }
-                let (plan, change) = change.plain()?;
-                let short = compile(plan, types, &self.context.state_ref().read())?;
-                short.is_one_row().then_some(Act::Change(short, change))
+                self.compiled_change((sql, text), &change, &declared, types).await
             }
             Some(_) => None,
         }
@@ -273,6 +297,7 @@ impl ClientSession {
         let Some(act) = act else {
             return Ok(None);
         };
+        let mut waits = None;
         let ran = loop {
             let begin = out.len();
             let ran = self
@@ -281,7 +306,15 @@ impl ClientSession {
             match ran {
                 Err(refusal) if refusal.code == WOULD_WAIT => {
                     out.truncate(begin);
-                    off_event_loop().await;
+                    let since = *waits.get_or_insert_with(Instant::now);
+                    let turn = self.store.as_mut().and_then(|store| store.turn(since));
+                    let is_ours = match turn {
+                        Some(turn) => turn.await,
+                        None => false,
+                    };
+                    if !is_ours {
+                        off_event_loop().await;
+                    }
                 }
                 ran => break ran?,
             }
@@ -295,6 +328,9 @@ impl ClientSession {
             return Ok(None);
         };
         self.work.short = true;
+        if let Some(coordinator) = &self.engine.coordinator {
+            coordinator.transacted();
+        }
         if prepared.columns.is_some() {
             self.work.rows += rows;
             portal.state = State::Done(Tag::Counted(verb));
@@ -313,31 +349,38 @@ impl ClientSession {
         formats: &ResultFormats,
         out: &mut Vec<u8>,
     ) -> Result<Option<(&'static str, u64)>, Refusal> {
+        let zone = self.zone();
+        let how = Writing {
+            columns: prepared.columns.as_deref().unwrap_or_default(),
+            formats,
+            zone: &zone,
+        };
         match act {
             Act::Read(short) if short.takes(parameters) => {
-                let zone = self.zone();
-                let how = Writing {
-                    columns: prepared.columns.as_deref().unwrap_or_default(),
-                    formats,
-                    zone: &zone,
-                };
                 let attempt = self.read_short(short, parameters, how, out)?;
                 Ok(match attempt {
                     Attempt::Done(rows) => Some(("SELECT", rows)),
                     Attempt::GivesUp => None,
                 })
             }
-            Act::Change(short, change) if short.takes(parameters) => {
+            Act::Change(short, change, returned) if short.takes(parameters) => {
                 self.check_writes(change.verb())?;
-                let rows = self.change_short(short, change, parameters)?;
-                Ok(Some((change.verb(), rows)))
+                let returned = returned.as_ref().map(|of| (of, how));
+                let rows = self.change_short(short, change, returned, parameters, out)?;
+                Ok(rows.map(|rows| (change.verb(), rows)))
+            }
+            Act::Lock(short, lock) if short.takes(parameters) => {
+                self.check_writes("SELECT FOR UPDATE")?;
+                let rows = self.lock_short(short, *lock, how, parameters, out)?;
+                Ok(rows.map(|rows| ("SELECT", rows)))
             }
             Act::Insert(change) => {
                 self.check_writes("INSERT")?;
-                let changed = change.run(self, parameters).await?;
+                // In a box: it may be any other change, too.
+                let changed = Box::pin(change.run(self, parameters)).await?;
                 Ok(Some((changed.verb, changed.rows)))
             }
-            Act::Read(_) | Act::Change(..) => Ok(None),
+            Act::Read(_) | Act::Change(..) | Act::Lock(..) => Ok(None),
         }
     }
 
@@ -371,72 +414,25 @@ impl ClientSession {
         read.map_err(StoreFailure::refusal)
     }
 
-    fn change_short(
-        &mut self,
-        short: &Short,
-        change: &PlainChange,
-        parameters: &[ScalarValue],
-    ) -> Result<u64, Refusal> {
-        let zone = self.zone();
-        let store = self.store_transaction()?;
-        let moment: Option<Arc<Snapshot>> = match store.isolation() {
-            Isolation::RepeatableRead => store.read_moment(&[])?,
-            Isolation::ReadCommitted | Isolation::Serializable => None,
-        };
-        let how = match (&moment, store.isolation()) {
-            (Some(moment), _) => Locking::AsOf(moment),
-            (None, Isolation::Serializable) => Locking::Serializable,
-            (None, _) => Locking::Now,
-        };
-        store.run(|transaction| {
-            let transaction: &Transaction<'_> = transaction;
-            let Some(found) = short.lock(transaction, how, parameters)? else {
-                return Ok(0);
-            };
-            let Some(kinds) = &change.kinds else {
-                transaction.defer_foreign_keys()?;
-                transaction.delete(&change.info.table, found.rid)?;
-                transaction.check_foreign_keys()?;
-                return Ok(1);
-            };
-            // The first output is the row's number.
-            let kinds = kinds.get(1..).unwrap_or_default();
-            let values = short.values(found, parameters, 1, kinds)?;
-            let mut new = change.info.table.new_row();
-            for (column, item) in &change.assigned {
-                let of = &change.info.columns[*column];
-                match item {
-                    Some(item) => {
-                        let value = item.checked_sub(1).and_then(|item| values.get(item));
-                        let value = value.and_then(Option::as_ref);
-                        assign(of, *column, value, &zone, &mut new)?;
-                    }
-                    None => match &of.default {
-                        crate::write::ColumnDefault::Constant(value) => new.set(*column, value.value())?,
-                        _ => assign(of, *column, None, &zone, &mut new)?,
-                    },
-                }
-            }
-            let new = new.row();
-            transaction.defer_foreign_keys()?;
-            transaction.update(&change.info.table, found.rid, |row| {
-                let mut columns = change.assigned.iter();
-                columns.try_for_each(|(column, _)| row.set(*column, new.value(*column)))
-            })?;
-            transaction.check_foreign_keys()?;
-            Ok(1)
-        })
-    }
-
     /// The statement and the parameters of a simple query whose text was seen before; `None`: it runs as it is.
     pub(in crate::session) async fn lifted(
         &mut self,
         sql: &str,
-    ) -> Option<(Arc<Prepared>, Vec<ScalarValue>)> {
-        if self.store.is_none() || self.transaction == TransactionStatus::Failed || is_frame(sql) {
+    ) -> Option<(Arc<str>, Arc<Prepared>, Vec<ScalarValue>)> {
+        if self.transaction == TransactionStatus::Failed {
             return None;
         }
-        let lifted = lift(sql)?;
+        if is_frame(sql) {
+            let (text, frame) = self.texts.frame(sql)?;
+            return Some((text, frame, Vec::new()));
+        }
+        if self.store.is_none() {
+            return None;
+        }
+        let (text, lifted) = match self.texts.next.take() {
+            Some((text, lifted)) if *text == *sql => (text, lifted),
+            _ => (sql.into(), lift(sql)?),
+        };
         self.apply_settings();
         self.short_versions()?;
         self.forget_stale();
@@ -445,7 +441,7 @@ impl ClientSession {
             Some(Text::Never | Text::Known(_)) => return None,
             Some(Text::Seen) => {
                 off_event_loop().await;
-                let learnt = self.learn(sql, &lifted).await;
+                let learnt = Box::pin(self.learn(sql, &lifted)).await;
                 let text = match &learnt {
                     Some(known) => Text::Known(Arc::clone(known)),
                     None => Text::Never,
@@ -459,20 +455,16 @@ impl ClientSession {
             }
         };
         let parameters = self.literals(&lifted, &known)?;
-        Some((known, parameters))
+        Some((text, known, parameters))
     }
 
     /// The values of literals; `None`: the text itself says what is wrong with one.
     fn literals(&self, lifted: &Lifted, known: &Prepared) -> Option<Vec<ScalarValue>> {
-        if !lifted.is_insert {
-            return lifted.values.iter().map(Literal::scalar).collect();
-        }
         let zone = self.zone();
         let values = lifted.values.iter().zip(&known.parameters);
-        let read = values.map(|(literal, of)| {
-            let text = literal.text();
-            let value = Value::read(*of, Format::Text, text.as_bytes(), &zone).ok()?;
-            parameters::scalar(*of, Some(value)).ok()
+        let read = values.map(|(literal, of)| match lifted.is_insert {
+            true => read_scalar(*of, &literal.text(), &zone),
+            false => literal.scalar(*of, &zone),
         });
         read.collect()
     }
@@ -487,7 +479,17 @@ impl ClientSession {
             return None;
         }
         self.constants.begin();
-        let types = lifted.types();
+        let mut types = lifted.types();
+        if types.contains(&Type::INT4.oid()) {
+            // Beside a `bigint` an integer is one.
+            let open = vec![0; types.len()];
+            let found = self.prepared(&with_parameters, &open).await.ok()?;
+            for (of, found) in types.iter_mut().zip(&found.parameters) {
+                if *of == Type::INT4.oid() && *found == Type::INT8 {
+                    *of = found.oid();
+                }
+            }
+        }
         let known = self.prepared(&with_parameters, &types).await.ok()?;
         let as_it_came = self.prepared(&original, &[]).await.ok()?;
         if known.columns != as_it_came.columns
@@ -502,13 +504,12 @@ impl ClientSession {
                 pairs.all(|(literal, of)| literal.may_be_inserted_as(*of))
             }
             false => {
-                let declared = known.parameters.iter().map(|of| of.oid());
-                let values: Option<Vec<ScalarValue>> = lifted.values.iter().map(Literal::scalar).collect();
+                let mut declared = types.iter().zip(&known.parameters);
+                let as_declared = declared.all(|(of, found)| *of == 0 || *of == found.oid());
+                let values = self.literals(lifted, &known)?;
                 let plans = (self.plan_of(&known), self.plan_of(&as_it_came));
                 match plans {
-                    (Some(with), Some(came)) => {
-                        declared.eq(types.iter().copied()) && self.are_alike(with, came, &values?)
-                    }
+                    (Some(with), Some(came)) => as_declared && self.are_alike(with, came, &values),
                     _ => false,
                 }
             }
@@ -540,8 +541,9 @@ impl ClientSession {
             analyzer.execute_and_check(plan, state.config_options(), |_, _| {})
         };
         let failed = |error| refusal_of_datafusion(&error, "");
-        let both = bound.and_then(analyzed).map_err(failed);
-        let both = both.and_then(|one| Ok((one, analyzed(came).map_err(failed)?)));
+        let both = bound.and_then(with_digits_of_parameters).and_then(analyzed);
+        let came = with_digits_of_parameters(came).and_then(analyzed);
+        let both = both.and_then(|one| Ok((one, came?))).map_err(failed);
         both.is_ok_and(|(one, other)| same_but_names(&one, &other))
     }
 
@@ -551,14 +553,12 @@ impl ClientSession {
     /// Whatever fails.
     pub(in crate::session) async fn simple_lifted(
         &mut self,
-        sql: &str,
-        (prepared, parameters): (Arc<Prepared>, Vec<ScalarValue>),
+        (text, prepared, parameters): (Arc<str>, Arc<Prepared>, Vec<ScalarValue>),
         sink: &mut impl Sink,
     ) -> Result<(), Refusal> {
-        let text: Arc<str> = sql.into();
         let running = self.running(&text);
         let mut sink = crate::session::portal::Counted::new(sink);
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(OUT_BYTES);
         if let Some(columns) = &prepared.columns {
             build::row_description_of(&mut out, columns, &ResultFormats::default());
         }
@@ -615,6 +615,28 @@ fn is_of_one_table(statement: &Statement) -> bool {
         && ungrouped
         && select.having.is_none()
         && select.distinct.is_none()
+}
+
+/// A plan whose numbers have as many digits behind the point as parameters have.
+fn with_digits_of_parameters(plan: LogicalPlan) -> Result<LogicalPlan, DataFusionError> {
+    let number = |of: Expr| {
+        Ok(match of {
+            Expr::Literal(value @ ScalarValue::Decimal128(Some(_), _, ..=10), metadata) => {
+                let value = value.cast_to(&DataType::Decimal128(38, 10))?;
+                Transformed::yes(Expr::Literal(value, metadata))
+            }
+            other => Transformed::no(other),
+        })
+    };
+    plan.transform_down_with_subqueries(|node| {
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expression| {
+            let name = names.save(&expression);
+            let changed = expression.transform_up(number)?;
+            Ok(changed.update_data(|of| name.restore(of)))
+        })
+    })
+    .data()
 }
 
 /// Whether two plans are equal but for the names of the columns at the top.

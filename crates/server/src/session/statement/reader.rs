@@ -176,6 +176,7 @@ impl Reader<'_> {
             "EXPLAIN" => self.explain(),
             "COPY" => self.copy(),
             "LOCK" => self.lock(),
+            "CALL" if self.is(1, "CORUN") && self.is(3, "BACKUP") => self.backup(),
             "UNLISTEN" => Ok(Kind::Nothing("UNLISTEN")),
             "CREATE" if self.is(1, "EXTERNAL") || self.is(1, "UNBOUNDED") => self.planned(),
             // Of external tables; the session knows whether it is one of its store.
@@ -186,6 +187,22 @@ impl Reader<'_> {
             word if UNSUPPORTED.contains(&word) => Ok(Kind::Unsupported(first)),
             _ => self.planned(),
         }
+    }
+
+    /// `CALL corun.backup('folder')`.
+    fn backup(&self) -> Result<Kind, Refusal> {
+        let token = |at: usize| self.words.get(at).map(|word| &word.token);
+        let folder = match token(5) {
+            Some(Token::SingleQuotedString(folder)) => folder.clone(),
+            _ => return Err(self.wrong(5)),
+        };
+        for (at, wanted) in [(2, Token::Period), (4, Token::LParen), (6, Token::RParen)] {
+            if token(at) != Some(&wanted) {
+                return Err(self.wrong(at));
+            }
+        }
+        self.end(7)?;
+        Ok(Kind::Backup(folder))
     }
 
     fn all_or_name(&self, at: usize) -> Result<Option<String>, Refusal> {
@@ -482,23 +499,23 @@ impl Reader<'_> {
         }
     }
 
-    /// `SET CONSTRAINTS`: of all, since which of them can be deferred is not kept.
+    /// `SET CONSTRAINTS {ALL | name, ...} {DEFERRED | IMMEDIATE}`.
     fn set_constraints(&self) -> Result<Kind, Refusal> {
-        let deferred = self.is(3, "DEFERRED");
+        let (mut names, mut at) = (Vec::new(), 3);
         if !self.is(2, "ALL") {
-            return Ok(Kind::Unsupported("SET CONSTRAINTS of some of them".to_owned()));
+            (names, at) = self.relations(2)?;
         }
-        if !deferred && !self.is(3, "IMMEDIATE") {
-            return Err(self.wrong(3));
+        let deferred = self.is(at, "DEFERRED");
+        if !deferred && !self.is(at, "IMMEDIATE") {
+            return Err(self.wrong(at));
         }
-        self.end(4)?;
-        Ok(Kind::Constraints { deferred })
+        self.end(at + 1)?;
+        Ok(Kind::Constraints { names, deferred })
     }
 
-    /// `LOCK [TABLE] [ONLY] name, ... [IN ... MODE] [NOWAIT]`.
-    fn lock(&self) -> Result<Kind, Refusal> {
-        let mut at = 1 + usize::from(self.is(1, "TABLE"));
-        let mut tables = Vec::new();
+    /// Names from one place on, and the place behind them; `ONLY` before and `*` behind one mean nothing.
+    fn relations(&self, mut at: usize) -> Result<(Vec<ObjectName>, usize), Refusal> {
+        let mut names = Vec::new();
         loop {
             at += usize::from(self.is(at, "ONLY"));
             let mut parts = vec![Ident::with_quote('"', self.name(at)?)];
@@ -507,13 +524,18 @@ impl Reader<'_> {
                 parts.push(Ident::with_quote('"', self.name(at + 1)?));
                 at += 2;
             }
-            tables.push(ObjectName::from(parts));
+            names.push(ObjectName::from(parts));
             at += usize::from(self.is_token(at, &Token::Mul));
             if !self.is_token(at, &Token::Comma) {
-                break;
+                return Ok((names, at));
             }
             at += 1;
         }
+    }
+
+    /// `LOCK [TABLE] [ONLY] name, ... [IN ... MODE] [NOWAIT]`.
+    fn lock(&self) -> Result<Kind, Refusal> {
+        let (tables, mut at) = self.relations(1 + usize::from(self.is(1, "TABLE")))?;
         let mut lock = Some(Lock::Exclusive);
         if self.is(at, "IN") {
             let end = (at..self.words.len()).find(|end| self.is(*end, "MODE"));
@@ -542,7 +564,7 @@ impl Reader<'_> {
             _ => Cow::Borrowed(plain.as_ref()),
         };
         let own = match verb.split(' ').next() {
-            Some("CREATE" | "ALTER") => define::parsed(self.text),
+            Some("CREATE" | "ALTER" | "COMMENT") => define::parsed(self.text),
             _ => None,
         };
         let parsed = match own {

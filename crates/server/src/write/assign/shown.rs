@@ -50,6 +50,7 @@ fn fitting<'r>(of: &Declared, stored: Type, kept: Kept<'r>) -> Option<Value<'r>>
             ),
             Kind::Json => Value::Json(Cow::Borrowed(text)),
             Kind::Jsonb => Value::Jsonb(Cow::Borrowed(text)),
+            Kind::Inet => Value::Inet(Cow::Borrowed(text)),
             _ => return None,
         },
         (Kept::Bool(value), Kind::Bool) => Value::Bool(value),

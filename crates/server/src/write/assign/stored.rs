@@ -32,7 +32,7 @@ impl Stored<'_> {
     }
 
     /// The same, with a copy of what it borrows.
-    pub(super) fn into_owned<'o>(self) -> Stored<'o> {
+    pub(crate) fn into_owned<'o>(self) -> Stored<'o> {
         match self {
             Stored::Bool(value) => Stored::Bool(value),
             Stored::Int(value) => Stored::Int(value),

@@ -1,17 +1,17 @@
 //! [`Values`]: the rows of `INSERT ... VALUES`.
 //!
 //! ```text
-//!   literal, typed literal, signed number ─► a value, read once
+//!   literal, typed literal, signed number ─► a value of the column, read and checked once, before any row
 //!   $n                                    ─► a parameter of the column's type
 //!   DEFAULT, now()                        ─► such
 //!   anything else                         ─► planned, with others, as a query without tables
 //! ```
 
-use super::super::select::is_default;
+use super::super::select::{check_type, is_default};
 use super::plans::{OneRow, TOGETHER};
 use super::target::Filler;
 use crate::session::{ClientSession, Zone, byte_of, cells_as};
-use crate::write::{TableInfo, store_type};
+use crate::write::{Column, Stored, TableInfo, store_type, stored};
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::{Format, Kind, Numeric, Type, Value};
 use datafusion::common::ScalarValue;
@@ -27,7 +27,8 @@ enum Cell {
     /// It is not taken: the column gives its own value.
     Ignored,
     Null,
-    Constant(Value<'static>),
+    /// As its column keeps it.
+    Constant(Stored<'static>),
     /// By its position.
     Parameter(usize),
     /// The moment at which the statement runs.
@@ -45,6 +46,8 @@ pub(super) struct Values {
     /// Row by row.
     cells: Vec<Cell>,
     planned: Vec<OneRow>,
+    /// The first constant that its column does not take.
+    wrong: Option<Refusal>,
 }
 
 /// What cells become when the statement runs.
@@ -62,6 +65,7 @@ impl Values {
             columns: Vec::new(),
             cells: Vec::new(),
             planned: Vec::new(),
+            wrong: None,
         }
     }
 
@@ -89,20 +93,22 @@ impl Values {
         let columns = columns[..width].to_vec();
         let zone = session.zone();
         let mut cells = Vec::with_capacity(rows.len() * width);
-        let mut expressions = Vec::new();
+        let mut expressions: Vec<(usize, Expr)> = Vec::new();
+        let mut wrong = None;
         for row in rows {
             for (expression, at) in row.content.iter().zip(&columns) {
                 let mut reader = CellReader {
-                    of: info.columns[*at].declared.of,
+                    column: &info.columns[*at],
                     zone,
                     types,
                     text,
+                    wrong: &mut wrong,
                 };
                 let cell = match reader.cell(expression)? {
                     Cell::Default => Cell::Default,
                     _ if ignored.contains(at) => Cell::Ignored,
                     Cell::Planned(_) => {
-                        expressions.push(expression.clone());
+                        expressions.push((*at, expression.clone()));
                         Cell::Planned(expressions.len() - 1)
                     }
                     cell => cell,
@@ -112,14 +118,26 @@ impl Values {
         }
         let mut planned = Vec::new();
         for part in expressions.chunks(TOGETHER) {
-            planned.push(OneRow::plan(session, part.to_vec(), types, text).await?);
+            let of_part = part.iter().map(|(_, expression)| expression.clone());
+            let row = OneRow::plan(session, of_part.collect(), types, text).await?;
+            for ((at, _), of) in part.iter().zip(row.types()) {
+                check_type(&info.columns[*at], of)?;
+            }
+            planned.push(row);
         }
         Ok(Values {
             rows: rows.len(),
             columns,
             cells,
             planned,
+            wrong,
         })
+    }
+
+    /// # Errors
+    /// A constant that its column does not take: PostgreSQL says so when all else is known to be right.
+    pub(super) fn check_constants(&self) -> Result<(), Refusal> {
+        self.wrong.clone().map_or(Ok(()), Err)
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -200,7 +218,7 @@ impl Values {
             match cell {
                 Cell::Default | Cell::Ignored => filler.leave(*at),
                 Cell::Null => filler.set(*at, None)?,
-                Cell::Constant(value) => filler.set(*at, Some(value))?,
+                Cell::Constant(value) => filler.put(*at, value)?,
                 Cell::Now => filler.set(*at, Some(&evaluated.now))?,
                 Cell::Parameter(number) => {
                     let value = evaluated.parameters.get(*number).and_then(Option::as_ref);
@@ -218,7 +236,7 @@ impl Values {
 
 /// # Errors
 /// More values than columns, or fewer where the columns are listed.
-pub(super) fn check_width(columns: usize, values: usize, is_listed: bool) -> Result<(), Refusal> {
+pub(crate) fn check_width(columns: usize, values: usize, is_listed: bool) -> Result<(), Refusal> {
     let wrong = |what| Err(Refusal::new(code::SYNTAX_ERROR, what));
     match values {
         values if values > columns => wrong("INSERT has more expressions than target columns"),
@@ -254,15 +272,71 @@ fn untyped(of: &SqlValue) -> Option<&str> {
     }
 }
 
+/// What an expression is for a column that it is assigned to.
+pub(crate) enum Literal {
+    /// No constant.
+    None,
+    /// One that the column takes.
+    Fits,
+    /// One that it does not take, which PostgreSQL tells when all else is known to be right.
+    Wrong(Refusal),
+}
+
+impl Literal {
+    /// # Errors
+    /// A constant of a type that is not assigned to such a column, or a text that is none of its values.
+    pub(crate) fn of(
+        column: &Column,
+        expression: &Expr,
+        (zone, text): (Zone, &str),
+    ) -> Result<Literal, Refusal> {
+        let mut wrong = None;
+        let mut reader = CellReader {
+            column,
+            zone,
+            types: &mut Vec::new(),
+            text,
+            wrong: &mut wrong,
+        };
+        Ok(match (reader.cell(expression)?, wrong) {
+            (_, Some(refusal)) => Literal::Wrong(refusal),
+            (Cell::Constant(_) | Cell::Null, None) => Literal::Fits,
+            _ => Literal::None,
+        })
+    }
+}
+
 /// Reads cells of a column.
 struct CellReader<'a> {
-    of: Type,
+    column: &'a Column,
     zone: Zone,
     types: &'a mut Vec<u32>,
     text: &'a str,
+    /// The first constant that a column does not take.
+    wrong: &'a mut Option<Refusal>,
 }
 
 impl CellReader<'_> {
+    /// A value as the column keeps it.
+    fn constant(&mut self, value: &Value<'_>) -> Result<Cell, Refusal> {
+        match stored(self.column, value, &self.zone) {
+            Ok(stored) => Ok(Cell::Constant(stored.into_owned())),
+            // Of another type.
+            Err(refusal) if refusal.code.starts_with("42") => Err(refusal),
+            Err(refusal) => {
+                self.wrong.get_or_insert(refusal);
+                Ok(Cell::Null)
+            }
+        }
+    }
+
+    fn number(&mut self, digits: &str) -> Result<Cell, Refusal> {
+        match number(digits) {
+            Some(value) => self.constant(&value),
+            None => Ok(Cell::Planned(usize::MAX)),
+        }
+    }
+
     /// [`Cell::Planned`] of what needs the planner.
     fn cell(&mut self, expression: &Expr) -> Result<Cell, Refusal> {
         const PLANNED: Cell = Cell::Planned(usize::MAX);
@@ -271,11 +345,11 @@ impl CellReader<'_> {
             Expr::Value(value) => self.value(value)?,
             Expr::UnaryOp { op, expr } => match (op, expr.as_ref()) {
                 (UnaryOperator::Minus, Expr::Value(value)) => match &value.value {
-                    SqlValue::Number(digits, _) => number(&format!("-{digits}")),
+                    SqlValue::Number(digits, _) => self.number(&format!("-{digits}"))?,
                     _ => PLANNED,
                 },
                 (UnaryOperator::Plus, Expr::Value(value)) => match &value.value {
-                    SqlValue::Number(digits, _) => number(digits),
+                    SqlValue::Number(digits, _) => self.number(digits)?,
                     _ => PLANNED,
                 },
                 _ => PLANNED,
@@ -299,14 +373,15 @@ impl CellReader<'_> {
 
     fn value(&mut self, value: &ValueWithSpan) -> Result<Cell, Refusal> {
         if let Some(text) = untyped(&value.value) {
-            return self.read(self.of, text, value).map(Cell::Constant);
+            let read = self.read(self.column.declared.of, text, value)?;
+            return self.constant(&read);
         }
         Ok(match &value.value {
             SqlValue::Null => Cell::Null,
-            SqlValue::Boolean(value) => Cell::Constant(Value::Bool(*value)),
-            SqlValue::Number(digits, _) => number(digits),
+            SqlValue::Boolean(value) => self.constant(&Value::Bool(*value))?,
+            SqlValue::Number(digits, _) => self.number(digits)?,
             SqlValue::Placeholder(_) => match placeholder(&Expr::Value(value.clone())) {
-                Some(at) => self.parameter(at, self.of),
+                Some(at) => self.parameter(at, self.column.declared.of),
                 None => Cell::Planned(usize::MAX),
             },
             _ => Cell::Planned(usize::MAX),
@@ -339,7 +414,7 @@ impl CellReader<'_> {
             SqlValue::Null => Cell::Null,
             SqlValue::Number(digits, _) => match Value::read(of, Format::Text, digits.as_bytes(), &self.zone)
             {
-                Ok(value) => Cell::Constant(value.into_owned()),
+                Ok(value) => self.constant_of(of, &value)?,
                 Err(_) => Cell::Planned(usize::MAX),
             },
             SqlValue::Placeholder(_) => match placeholder(&Expr::Value(value.clone())) {
@@ -353,11 +428,20 @@ impl CellReader<'_> {
         })
     }
 
-    fn cast(&self, text: &str, to: &DataType, value: &ValueWithSpan) -> Result<Cell, Refusal> {
+    fn cast(&mut self, text: &str, to: &DataType, value: &ValueWithSpan) -> Result<Cell, Refusal> {
         match plain_type(to) {
-            Some(of) => self.read(of, text, value).map(Cell::Constant),
+            Some(of) => {
+                let read = self.read(of, text, value)?;
+                self.constant_of(of, &read)
+            }
             None => Ok(Cell::Planned(usize::MAX)),
         }
+    }
+
+    /// A constant that has a type: a text is no literal of another.
+    fn constant_of(&mut self, of: Type, value: &Value<'_>) -> Result<Cell, Refusal> {
+        check_type(self.column, of)?;
+        self.constant(value)
     }
 
     fn read(&self, of: Type, text: &str, value: &ValueWithSpan) -> Result<Value<'static>, Refusal> {
@@ -378,17 +462,14 @@ fn plain_type(of: &DataType) -> Option<Type> {
 }
 
 /// A number as PostgreSQL types it.
-fn number(digits: &str) -> Cell {
-    if let Ok(value) = digits.parse::<i32>() {
-        return Cell::Constant(Value::Int4(value));
+fn number(digits: &str) -> Option<Value<'static>> {
+    if let Ok(value) = digits.parse() {
+        return Some(Value::Int4(value));
     }
-    if let Ok(value) = digits.parse::<i64>() {
-        return Cell::Constant(Value::Int8(value));
+    if let Ok(value) = digits.parse() {
+        return Some(Value::Int8(value));
     }
-    match Numeric::parse(digits) {
-        Ok(value) => Cell::Constant(Value::Numeric(value)),
-        Err(_) => Cell::Planned(usize::MAX),
-    }
+    Numeric::parse(digits).ok().map(Value::Numeric)
 }
 
 /// `now()`, `CURRENT_TIMESTAMP`.
@@ -439,7 +520,7 @@ pub(crate) fn parameter(of: Type, scalar: &ScalarValue, zone: Zone) -> Result<Op
         ScalarValue::Utf8(Some(text)) if of.array => Value::read(of, Format::Text, text.as_bytes(), &zone)?,
         ScalarValue::Utf8(Some(text)) => match of.kind {
             // DataFusion has these as texts.
-            Kind::Uuid | Kind::Json | Kind::Jsonb | Kind::Interval | Kind::Time => {
+            Kind::Uuid | Kind::Json | Kind::Jsonb | Kind::Inet | Kind::Interval | Kind::Time => {
                 Value::read(of, Format::Text, text.as_bytes(), &zone)?
             }
             _ => Value::Text(Cow::Borrowed(text)),

@@ -56,6 +56,12 @@ impl OneRow {
         Ok(OneRow { plan: planned.plan })
     }
 
+    /// Their types.
+    pub(super) fn types(&self) -> Vec<Type> {
+        let columns = columns_of(self.plan.schema().as_arrow());
+        columns.iter().map(|column| column.of).collect()
+    }
+
     /// Their values.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use crate::catalog::folded;
 use crate::session::Zone;
-use crate::write::{Column, ColumnDefault, TableInfo, assign, value_of};
+use crate::write::{Column, ColumnDefault, Stored, TableInfo, assign, put, value_of};
 use corun_store::{RowBuf, RowRef};
 use corun_wire::error::{Refusal, code};
 use corun_wire::values::{Format, Value};
@@ -119,6 +119,15 @@ impl<'a> Filler<'a> {
             return Ok(());
         }
         assign(column, at, value, &self.zone, &mut self.row)
+    }
+
+    /// Gives a column a value that is its own.
+    ///
+    /// # Errors
+    /// One that is longer than the store takes.
+    #[inline]
+    pub(crate) fn put(&mut self, at: usize, value: &Stored<'_>) -> Result<(), Refusal> {
+        put(&self.info.columns[at], at, value, &mut self.row)
     }
 
     /// A column keeps its default: the constant, or NULL.

@@ -56,9 +56,9 @@ pub(crate) struct Writer {
     pub(in super::super) returning: Option<Returning>,
 }
 
-/// Whether checks of foreign keys wait for the statement's end, and had waited before.
+/// Whether checks of foreign keys wait for the statement's end.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Deferred(Option<bool>);
+pub(crate) struct Deferred(bool);
 
 /// What a statement has written so far.
 #[derive(Debug, Default)]
@@ -87,20 +87,21 @@ impl Writer {
         }
     }
 
-    /// Before the first row of a statement: rows of a table that refers to itself may refer to later ones.
+    /// Before the first row of a statement: rows of a table that refers to itself may refer to later ones, and what `ON CONFLICT` says of a row
+    /// comes before what it refers to.
     ///
     /// # Errors
     /// None that is known.
     pub(crate) fn defer(&self, session: &mut ClientSession) -> Result<Deferred, Refusal> {
         let info = &self.info;
+        let updates = self.conflict.as_ref().is_some_and(OnConflict::updates);
         let mut keys = info.definition.foreign_keys.iter();
-        if !keys.any(|key| key.schema == info.schema && key.table == info.name) {
-            return Ok(Deferred(None));
+        if !keys.any(|key| updates || key.schema == info.schema && key.table == info.name) {
+            return Ok(Deferred(false));
         }
-        let deferred = session
-            .store_transaction()?
-            .run(|transaction| rows::defer(transaction))?;
-        Ok(Deferred(Some(deferred)))
+        let store = session.store_transaction()?;
+        store.run(|transaction| Ok(transaction.defer_foreign_keys()?))?;
+        Ok(Deferred(true))
     }
 
     /// Behind its last row.
@@ -112,11 +113,11 @@ impl Writer {
         session: &mut ClientSession,
         Deferred(deferred): Deferred,
     ) -> Result<(), Refusal> {
-        let Some(deferred) = deferred else {
+        if !deferred {
             return Ok(());
-        };
+        }
         let store = session.store_transaction()?;
-        store.run(|transaction| rows::check_deferred(transaction, deferred))
+        store.run(|transaction| Ok(transaction.check_foreign_keys()?))
     }
 
     /// Writes rows: at most [`TOGETHER`].
@@ -254,7 +255,8 @@ impl Resolving<'_> {
             awaited: HashSet::new(),
         };
         for at in 0..rows.count() {
-            let there = match self.inserted(transaction, moment.as_ref(), rows.row(at)?)? {
+            let is_own = |rid: Rid| state.touched.contains(&rid) || self.before.contains(&rid);
+            let there = match self.inserted(transaction, moment.as_ref(), rows.row(at)?, is_own)? {
                 Inserted::New(rid) => {
                     state.written[at] = Some(rid);
                     state.touched.insert(rid);
@@ -294,6 +296,7 @@ impl Resolving<'_> {
         transaction: &Transaction<'_>,
         moment: Option<&Snapshot>,
         row: &RowBuf,
+        is_own: impl Fn(Rid) -> bool,
     ) -> Result<Inserted, StoreFailure> {
         let updates = self.conflict.updates();
         if let Some(moment) = moment
@@ -303,7 +306,7 @@ impl Resolving<'_> {
         }
         for _ in 0..LOOKS_MAX {
             if moment.is_none()
-                && let Some(there) = self.looker.locked(transaction, row)?
+                && let Some(there) = self.looker.locked(transaction, row, &is_own)?
             {
                 return Ok(if updates {
                     Inserted::There(there)

@@ -31,13 +31,14 @@ const NAMES: &[(Kind, &str, &str, &str)] = &[
     (Kind::Uuid, "uuid", "", "uuid"),
     (Kind::Json, "json", "", "json"),
     (Kind::Jsonb, "jsonb", "", "jsonb"),
+    (Kind::Inet, "inet", "", "inet"),
     (Kind::Oid, "oid", "", "oid"),
 ];
 
 /// Types that PostgreSQL has and tables here have not, and what to use.
 const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["money"], "Use numeric(19, 2)."),
-    (&["inet", "cidr", "macaddr", "macaddr8"], "Use text."),
+    (&["cidr", "macaddr", "macaddr8"], "Use text."),
     (
         &["bit", "varbit", "bit varying"],
         "Use bytea, or text of 0 and 1.",

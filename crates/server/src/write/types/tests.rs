@@ -114,7 +114,7 @@ fn what_there_is_not_says_what_to_use() {
             "22023",
             "precision for type float must be at least 1 bit",
         ),
-        ("inet", "0A000", "columns of type inet are not supported"),
+        ("cidr", "0A000", "columns of type cidr are not supported"),
         ("\"char\"", "0A000", "columns of type \"char\" are not supported"),
         (
             "time with time zone",

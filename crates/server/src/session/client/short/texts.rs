@@ -1,11 +1,15 @@
 //! [`ShortTexts`]: texts that a session remembers, and what became of each.
 
 use super::super::Prepared;
+use crate::session::statement::Kind;
+use crate::short::Lifted;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Texts that a session remembers. Unmeasured.
 const TEXTS_MAX: usize = 256;
+/// Spellings of `BEGIN` and `COMMIT` that are remembered.
+const FRAMES_MAX: usize = 8;
 /// What a compiled statement depends on: settings, rights, definitions, and the planner's own settings.
 pub(super) type Versions = ((u64, u64, u64), u64);
 
@@ -14,6 +18,10 @@ pub(super) type Versions = ((u64, u64, u64), u64);
 pub(in crate::session) struct ShortTexts {
     pub(super) entries: HashMap<String, Text>,
     pub(super) of: Versions,
+    /// Statements that begin or end a transaction, by their words.
+    frames: Vec<Arc<Prepared>>,
+    /// The simple query that runs next, lifted.
+    pub(super) next: Option<(Arc<str>, Lifted)>,
     /// Raised when the planner's own settings change.
     pub(super) planner: u64,
     /// They were changed in the transaction.
@@ -51,6 +59,22 @@ impl ShortTexts {
         self.long = false;
     }
 
+    /// A statement that has run in a simple query.
+    pub(in crate::session) fn keep_frame(&mut self, prepared: &Arc<Prepared>) {
+        let statement = &prepared.statement;
+        let is_plain = matches!(&statement.kind, Kind::Begin(..) | Kind::Commit) && is_frame(&statement.text);
+        if is_plain && self.frames.len() < FRAMES_MAX && self.frame(&statement.text).is_none() {
+            self.frames.push(Arc::clone(prepared));
+        }
+    }
+
+    /// One that begins or ends a transaction, with its text.
+    pub(super) fn frame(&self, sql: &str) -> Option<(Arc<str>, Arc<Prepared>)> {
+        let sql = without_end(sql);
+        let frame = self.frames.iter().find(|frame| *frame.statement.text == *sql)?;
+        Some((Arc::clone(&frame.statement.text), Arc::clone(frame)))
+    }
+
     pub(super) fn put(&mut self, key: String, text: Text) {
         if self.entries.len() >= TEXTS_MAX && !self.entries.contains_key(&key) {
             self.entries.retain(|_, text| matches!(text, Text::Known(_)));
@@ -68,9 +92,13 @@ pub(super) fn parse_key(sql: &str, types: &[u32]) -> String {
     format!("\0{}\0{sql}", types.join(","))
 }
 
+fn without_end(sql: &str) -> &str {
+    sql.trim_ascii().trim_end_matches(';').trim_ascii_end()
+}
+
 /// Statements of the protocol that begin or end a transaction.
 pub(super) fn is_frame(sql: &str) -> bool {
-    let sql = sql.trim_ascii().trim_end_matches(';').trim_ascii_end();
+    let sql = without_end(sql);
     ["begin", "commit", "end", "start transaction"]
         .iter()
         .any(|frame| sql.eq_ignore_ascii_case(frame))

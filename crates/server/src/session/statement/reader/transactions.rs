@@ -41,7 +41,8 @@ impl Reader<'_> {
         }
         let at = 1 + usize::from(self.is(1, "WORK") || self.is(1, "TRANSACTION"));
         match verb.as_str() {
-            "BEGIN" | "START" => self.modes(at).map(Kind::Begin),
+            "BEGIN" => Ok(Kind::Begin(self.modes(at)?, "BEGIN")),
+            "START" => Ok(Kind::Begin(self.modes(at)?, "START TRANSACTION")),
             "ROLLBACK" if self.is(at, "TO") => self.savepoint(at + 1).map(Kind::RollbackTo),
             "COMMIT" | "END" => self.chained(&verb, at, Kind::Commit),
             _ => self.chained(&verb, at, Kind::Rollback),
