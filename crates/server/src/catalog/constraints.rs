@@ -1,6 +1,7 @@
 //! Indexes, constraints, defaults and comments of relations, and what depends on what, as the system tables show them.
 
 use super::oids;
+use super::quoting::named;
 use super::relations::{Index, Relation};
 use super::rows::{Value, row};
 use super::tables::{Rows, Source};
@@ -180,6 +181,24 @@ pub(super) fn pg_depend(source: &Source<'_>) -> Rows {
             row![PG_ATTRDEF, oid, 0, PG_CLASS, relation.oid, at, "a"]
         })
     });
+    // A default that takes numbers needs its sequence first.
+    let numbered = source.sequences.iter().flat_map(|sequence| {
+        let name = named(&sequence.schema, &sequence.name, &source.path);
+        let call = format!("nextval('{}'::regclass)", name.replace('\'', "''"));
+        let columns = source.relations.iter().flat_map(|relation| {
+            let columns = relation.columns.iter();
+            columns.map(move |column| (relation, column))
+        });
+        columns
+            .filter(move |(_, column)| {
+                let default = column.default.as_deref();
+                default.is_some_and(|default| default.contains(&call))
+            })
+            .map(|(relation, column)| {
+                let oid = default_oid(source, relation, &column.name);
+                row![PG_ATTRDEF, oid, 0, PG_CLASS, sequence.oid, 0, "n"]
+            })
+    });
     let keys = source.relations.iter().flat_map(|relation| {
         let keys = relation.foreign_keys.iter();
         keys.map(|key| row![PG_CONSTRAINT, key.oid, 0, PG_CLASS, key.parent.0, 0, "n"])
@@ -188,25 +207,45 @@ pub(super) fn pg_depend(source: &Source<'_>) -> Rows {
         let constraint = index.constraint?;
         Some(row![PG_CLASS, index.oid, 0, PG_CONSTRAINT, constraint, 0, "i"])
     });
-    sequences.chain(defaults).chain(keys).chain(indexes).collect()
+    sequences
+        .chain(defaults)
+        .chain(numbered)
+        .chain(keys)
+        .chain(indexes)
+        .collect()
 }
 
-/// Comments on relations, their columns and indexes.
+/// Comments on relations, their columns, indexes and constraints.
 pub(super) fn pg_description(source: &Source<'_>) -> Rows {
     let one = |oid: i32, at: i64, comment: &Option<String>| {
         let comment = comment.as_deref()?;
         Some(row![oid, PG_CLASS, at, comment])
     };
+    let of_constraint = |oid: i32, comment: &Option<String>| {
+        let comment = comment.as_deref()?;
+        Some(row![oid, PG_CONSTRAINT, 0, comment])
+    };
     let of_relations = source.relations.iter().flat_map(|relation| {
         let own = one(relation.oid, 0, &relation.comment);
         let columns = relation.columns.iter().zip(1i64..);
         let columns = columns.filter_map(|(column, at)| one(relation.oid, at, &column.comment));
-        own.into_iter().chain(columns).collect::<Rows>()
+        let keys = relation.foreign_keys.iter();
+        let keys = keys.filter_map(|key| of_constraint(key.oid, &key.comment));
+        let checks = relation.checks.iter();
+        let checks = checks.filter_map(|check| of_constraint(check.oid, &check.comment));
+        own.into_iter()
+            .chain(columns)
+            .chain(keys)
+            .chain(checks)
+            .collect::<Rows>()
     });
     let of_indexes = source
         .indexes()
         .filter_map(|(_, index)| one(index.oid, 0, &index.comment));
-    of_relations.chain(of_indexes).collect()
+    let of_keys = source
+        .indexes()
+        .filter_map(|(_, index)| of_constraint(index.constraint?, &index.constraint_comment));
+    of_relations.chain(of_indexes).chain(of_keys).collect()
 }
 
 pub(super) fn pg_indexes(source: &Source<'_>) -> Rows {

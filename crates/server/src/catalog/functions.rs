@@ -188,6 +188,14 @@ const FUNCTIONS: &[(&str, Returns, Run)] = &[
     }),
     ("pg_size_pretty", Returns::Text, pg_size_pretty),
     ("quote_literal", Returns::Text, quote_literal),
+    // `LIKE ... ESCAPE` of a pattern that is no literal.
+    ("like_pattern", Returns::Text, |call| {
+        let patterns = call.text(0)?.into_iter().zip(call.text(1)?);
+        texts(patterns.map(|(pattern, escape)| {
+            let escape = escape?.chars().next()?;
+            Some(super::rewrite::backslash(&pattern?, escape))
+        }))
+    }),
     // There are no such locks.
     ("pg_advisory_unlock_all", Returns::Text, |call| {
         call.same(Some(""))

@@ -10,13 +10,16 @@
 //! Order of calls: [`install`] once for each session, then [`parse`] for each text. Numbers of objects (`oids`) are the same for all sessions
 //! as long as the process lives. What it is not: a place for rights; [`SessionFacts`] answers who may do what.
 
+mod arrays;
 mod attributes;
 mod constraints;
+mod dump;
 mod exists;
 mod facts;
 mod functions;
 mod information;
 mod json;
+mod json_path;
 mod labels;
 mod oids;
 mod quoting;
@@ -36,7 +39,9 @@ mod typed;
 mod types;
 mod uuids;
 mod written;
+mod zones;
 
+pub(crate) use arrays::{element as array_element_type, written as array_written};
 pub use facts::{ActivityFact, RoleFact, SessionFacts, SettingFact};
 pub(crate) use labels::{shown, shown_in};
 pub(crate) use quoting::quoted;
@@ -44,6 +49,7 @@ pub use rewrite::parse;
 pub(crate) use rewrite::plannable;
 pub(crate) use scopes::{Scopes, folded};
 pub(crate) use typed::{cast_by, metadata_of};
+pub(crate) use zones::{moment_text, timezone};
 pub use types::{PgType, pg_type, pg_type_of};
 
 use crate::data::StoreView;
@@ -105,6 +111,7 @@ pub(crate) fn install_writing(
     analyzer.rules.insert(0, Arc::clone(&uuids) as _);
     let mut planners = state.expr_planners().to_vec();
     planners.insert(0, uuids);
+    planners.insert(0, Arc::new(json_path::Operators));
     let mut replaced = SessionStateBuilder::new_from_existing(state)
         .with_expr_planners(planners)
         .with_config(config)
@@ -122,6 +129,7 @@ pub(crate) fn install_writing(
     for function in functions::all_of(&about) {
         context.register_udf(function);
     }
+    context.register_udf(timezone());
     for function in typed::all() {
         context.register_udf(function);
     }

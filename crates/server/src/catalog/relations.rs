@@ -68,6 +68,7 @@ pub(crate) struct Index {
     /// Number of the key that it stands for.
     pub(crate) constraint: Option<i32>,
     pub(crate) comment: Option<String>,
+    pub(crate) constraint_comment: Option<String>,
 }
 
 /// Columns of a table that refer to rows of another.
@@ -86,6 +87,7 @@ pub(crate) struct ForeignKey {
     pub(crate) on_delete: &'static str,
     pub(crate) deferrable: bool,
     pub(crate) deferred: bool,
+    pub(crate) comment: Option<String>,
 }
 
 /// A condition that all rows fulfil.
@@ -96,6 +98,7 @@ pub(crate) struct Check {
     pub(crate) columns: Vec<i32>,
     /// `((price > 0))`.
     pub(crate) clause: String,
+    pub(crate) comment: Option<String>,
 }
 
 /// Schemas of a catalog that have tables of users, by name.
@@ -205,6 +208,7 @@ pub(super) struct Key {
     /// Whether it is a constraint.
     pub(super) key: bool,
     pub(super) comment: Option<String>,
+    pub(super) constraint_comment: Option<String>,
 }
 
 /// Keys and indexes: of a store's table all, of others those that they say.
@@ -233,6 +237,7 @@ fn keys(
                 primary: is_primary,
                 key: is_primary,
                 comment: None,
+                constraint_comment: None,
             }
         };
         return definition.indexes.iter().map(key).collect();
@@ -260,6 +265,7 @@ fn keys(
                 primary,
                 key: true,
                 comment: None,
+                constraint_comment: None,
             }
         })
         .collect()
@@ -292,7 +298,10 @@ pub(super) fn index(catalog: &str, schema: &str, table: &str, columns: &[Column]
         name: format!("{table}/{}", key.name),
         definition,
         columns: names.clone(),
-        comment: key.comment.clone().filter(|_| kind == "index"),
+        comment: match kind {
+            "index" => key.comment.clone(),
+            _ => key.constraint_comment.clone(),
+        },
         ..Object::default()
     };
     let constraint = key.key.then(|| {
@@ -308,5 +317,6 @@ pub(super) fn index(catalog: &str, schema: &str, table: &str, columns: &[Column]
         definition,
         constraint,
         comment: key.comment,
+        constraint_comment: key.constraint_comment,
     }
 }

@@ -4,6 +4,8 @@
 //! and the like become calls. What names one is rewritten by `datafusion-pg-catalog`, which replaces what DataFusion cannot do: a subquery in
 //! the list of columns that depends on the row becomes null. That is why users' statements do not go there.
 
+use super::arrays;
+use super::dump;
 use super::exists::as_counts;
 use super::labels::{label, label_as};
 use super::scopes::{Scopes, folded};
@@ -90,9 +92,12 @@ fn rewritten(
     label(&mut sql)?;
     let mut before = Before::default();
     _ = sql.visit(&mut before);
+    let for_dump = dump::for_dump(&mut sql);
     let mut sql = if !names.found {
         StripCallableQualifier.rewrite(sql)
-    } else if let Some(mut replaced) = replaced().filter(|_| !before.has_changed() && !names.other) {
+    } else if let Some(mut replaced) =
+        replaced().filter(|_| !before.has_changed() && !for_dump && !names.other)
+    {
         label_as(&sql, &mut replaced);
         label(&mut replaced)?;
         replaced
@@ -248,7 +253,7 @@ struct Shown {
 }
 
 /// `x LIKE 'a/_b' ESCAPE '/'` with the escape that DataFusion has.
-fn backslash(pattern: &str, escape: char) -> String {
+pub(super) fn backslash(pattern: &str, escape: char) -> String {
     let mut chars = pattern.chars();
     let mut written = String::new();
     while let Some(c) = chars.next() {
@@ -264,6 +269,31 @@ fn backslash(pattern: &str, escape: char) -> String {
     written
 }
 
+/// Functions that DataFusion has as something else.
+fn otherwise(function: &Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &function.args else {
+        return None;
+    };
+    match (last(&function.name)?.as_str(), list.args.as_slice()) {
+        ("statement_timestamp" | "transaction_timestamp", []) => Some(call("now", vec![])),
+        (
+            "mod",
+            [
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(left)),
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(right)),
+            ],
+        ) => {
+            let within = |of: &Expr| Box::new(Expr::Nested(Box::new(of.clone())));
+            Some(Expr::Nested(Box::new(Expr::BinaryOp {
+                left: within(left),
+                op: ast::BinaryOperator::Modulo,
+                right: within(right),
+            })))
+        }
+        _ => None,
+    }
+}
+
 /// The type that PostgreSQL gives a rank; DataFusion's has no sign, and would be a `numeric`.
 fn type_of_rank(function: &Function) -> Option<ast::DataType> {
     function.over.as_ref()?;
@@ -272,6 +302,29 @@ fn type_of_rank(function: &Function) -> Option<ast::DataType> {
         "ntile" => Some(ast::DataType::Integer(None)),
         _ => None,
     }
+}
+
+/// `mod(a, b)`, which is `a % b`.
+fn remainder(function: &Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &function.args else {
+        return None;
+    };
+    let [
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(left)),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(right)),
+    ] = list.args.as_slice()
+    else {
+        return None;
+    };
+    (last(&function.name)? == "mod").then(|| {
+        let nested = |of: &Expr| Box::new(Expr::Nested(Box::new(of.clone())));
+        let of = Expr::BinaryOp {
+            left: nested(left),
+            op: ast::BinaryOperator::Modulo,
+            right: nested(right),
+        };
+        Expr::Nested(Box::new(of))
+    })
 }
 
 fn is_uuid(of: &Expr) -> bool {
@@ -374,6 +427,11 @@ impl VisitorMut for Shown {
     fn post_visit_expr(&mut self, of: &mut Expr) -> ControlFlow<()> {
         let take = |of: &mut Expr| std::mem::replace(of, Expr::Value(Value::Null.into()));
         if let Expr::Function(function) = of
+            && let Some(written) = remainder(function)
+        {
+            *of = written;
+        }
+        if let Expr::Function(function) = of
             && let Some(data_type) = type_of_rank(function)
         {
             let expr = Box::new(take(of));
@@ -384,6 +442,11 @@ impl VisitorMut for Shown {
                 array: false,
                 format: None,
             };
+        }
+        if let Expr::Function(function) = of
+            && let Some(written) = otherwise(function)
+        {
+            *of = written;
         }
         match of {
             Expr::Identifier(name)
@@ -398,6 +461,9 @@ impl VisitorMut for Shown {
                     _ => {}
                 }
             }
+            Expr::AtTimeZone { timestamp, time_zone } => {
+                *of = call(super::zones::TIMEZONE, vec![take(time_zone), take(timestamp)]);
+            }
             Expr::Subquery(query) if self.system => at_most_one(query),
             Expr::Cast { expr, data_type, .. } => {
                 let hex = literal(expr).and_then(|text| text.strip_prefix("\\x"));
@@ -406,6 +472,8 @@ impl VisitorMut for Shown {
                     *of = call("decode", vec![text(hex), text("hex")]);
                 } else if let Some(name) = typed::cast_to(data_type) {
                     *of = call(name, vec![take(expr)]);
+                } else if let Some(array) = arrays::spelled_out(expr, data_type) {
+                    **expr = array;
                 } else if matches!(type_name(data_type).as_str(), "text" | "varchar") && is_uuid(expr) {
                     *of = call(typed::UUID_TEXT, vec![take(expr)]);
                 }
@@ -450,10 +518,7 @@ impl VisitorMut for Shown {
                 let text = |text: String| Expr::Value(Value::SingleQuotedString(text).into());
                 **pattern = match literal(pattern) {
                     Some(given) => text(backslash(given, escape)),
-                    None => call(
-                        "replace",
-                        vec![take(pattern), text(escape.to_string()), text("\\".to_owned())],
-                    ),
+                    None => call("like_pattern", vec![take(pattern), text(escape.to_string())]),
                 };
                 *escape_char = None;
             }
@@ -480,6 +545,20 @@ mod tests {
     fn statements_of_users_keep_their_subqueries() {
         let sql = "SELECT (SELECT max(b) AS m FROM u WHERE u.a = t.a) AS n FROM t";
         assert_eq!(of(sql), sql);
+    }
+
+    #[test]
+    fn a_remainder_is_an_operator() {
+        for (sql, written) in [
+            (
+                "SELECT 2 * mod(a + 1, b) FROM t",
+                "SELECT 2 * ((a + 1) % (b)) FROM t",
+            ),
+            ("SELECT mod(a) FROM t", "SELECT mod(a) FROM t"),
+        ] {
+            let found = of(sql);
+            assert!(found.ends_with(written.trim_start_matches("SELECT ")), "{found}");
+        }
     }
 
     #[test]

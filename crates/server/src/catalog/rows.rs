@@ -1,5 +1,6 @@
 //! System tables written as data: a text of columns (`oid:oid relname:name`), and rows of [`Value`]s.
 
+use super::typed::metadata_of;
 use arrow::array::{
     ArrayRef, BooleanArray, Float32Array, Int16Array, Int32Array, Int64Array, ListArray, ListBuilder,
     RecordBatch, StringArray, StringBuilder, TimestampMicrosecondArray,
@@ -69,6 +70,13 @@ fn field(column: &str) -> Field {
         "float4" => DataType::Float32,
         "timestamptz" => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
         "int2[]" => list(DataType::Int16),
+        // Clients are shown a text: `1 2`.
+        "int2vector" => {
+            return Field::new(name, list(DataType::Int16), true).with_metadata(metadata_of(22, -1));
+        }
+        "oidvector" => {
+            return Field::new(name, list(DataType::Int32), true).with_metadata(metadata_of(30, -1));
+        }
         "oid[]" => list(DataType::Int32),
         "text[]" => list(DataType::Utf8),
         _ => DataType::Utf8,

@@ -10,7 +10,7 @@ use super::types::PgType;
 use super::written;
 use crate::data::StoreView;
 use crate::write::sequences::{Limits, Numbers, name_parts};
-use crate::write::{DICTIONARY_SCHEMA, Identity, TableInfo};
+use crate::write::{DICTIONARY_SCHEMA, Identity, Property, TableInfo};
 use corun_store::{ForeignKeyDef, IndexDef, ReferentialAction};
 
 /// Tables of the dictionary.
@@ -172,7 +172,8 @@ pub(super) fn relation(place: &Place<'_>, view: &StoreView, info: &TableInfo) ->
             unique: index.unique,
             primary,
             key: is_key,
-            comment: info.comment(shown).map(str::to_owned),
+            comment: info.comment_of(Property::IndexComment, shown).map(str::to_owned),
+            constraint_comment: constraint_comment(info, shown),
         };
         relations::index(place.catalog, schema, name, &columns, key)
     };
@@ -229,9 +230,15 @@ fn constraint(
         name: format!("{}/{name}", info.name),
         definition,
         pretty,
+        comment: constraint_comment(info, name),
         ..Object::default()
     };
     oids::enter(place.catalog, object)
+}
+
+fn constraint_comment(info: &TableInfo, name: &str) -> Option<String> {
+    info.comment_of(Property::ConstraintComment, name)
+        .map(str::to_owned)
 }
 
 fn action(of: ReferentialAction) -> (&'static str, &'static str) {
@@ -301,6 +308,7 @@ fn foreign_key(place: &Place<'_>, view: &StoreView, info: &TableInfo, key: &Fore
         on_delete,
         deferrable: deferrable.is_some(),
         deferred: deferrable.is_some_and(|found| found.1),
+        comment: constraint_comment(info, &key.name),
     }
 }
 
@@ -314,5 +322,6 @@ fn check(place: &Place<'_>, info: &TableInfo, name: &str, text: &str) -> Check {
         name: name.to_owned(),
         columns: condition.columns,
         clause,
+        comment: constraint_comment(info, name),
     }
 }

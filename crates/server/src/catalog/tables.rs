@@ -64,7 +64,7 @@ pub(crate) const TABLES: &[(&str, &str, Make, bool)] = &[
         "pg_index",
         "indexrelid:oid indrelid:oid indnatts:int2 indnkeyatts:int2 indisunique:bool indnullsnotdistinct:bool indisprimary:bool \
          indisexclusion:bool indimmediate:bool indisclustered:bool indisvalid:bool indcheckxmin:bool indisready:bool indislive:bool \
-         indisreplident:bool indkey:int2[] indcollation:oid[] indclass:oid[] indoption:int2[] indexprs:text indpred:text",
+         indisreplident:bool indkey:int2vector indcollation:oidvector indclass:oidvector indoption:int2vector indexprs:text indpred:text",
         pg_index,
         true,
     ),

@@ -25,6 +25,7 @@ const TYPES: &[(i32, i32, i16, &str)] = &[
     (114, 199, -1, "json"),
     (700, 1021, 4, "real"),
     (701, 1022, 8, "double precision"),
+    (869, 1041, -1, "inet"),
     (1042, 1014, -1, "character"),
     (1043, 1015, -1, "character varying"),
     (1082, 1182, 4, "date"),
@@ -84,14 +85,18 @@ pub fn pg_type(of: &DataType) -> PgType {
     }
 }
 
+/// `int2vector` and `oidvector`: lists that clients are shown as texts.
+const VECTORS: [i32; 2] = [22, 30];
+
 /// Whether values of a PostgreSQL type come as this type of Arrow's. What casts a column keeps the field's metadata in places, which is then that
 /// of another type.
 fn comes_as(oid: i32, of: &DataType) -> bool {
     match of {
         DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => {
-            matches!(oid, 19 | 1042 | 1043) || TYPES.iter().any(|known| known.1 == oid)
+            matches!(oid, 19 | 869 | 1042 | 1043) || TYPES.iter().any(|known| known.1 == oid)
         }
         DataType::Int64 => oid == 26,
+        DataType::List(_) if VECTORS.contains(&oid) => true,
         other => pg_type(other).oid == oid,
     }
 }
@@ -171,7 +176,6 @@ const OF_SYSTEM: &[(i32, &str)] = &[
     (29, "cid"),
     (30, "oidvector"),
     (194, "pg_node_tree"),
-    (869, "inet"),
     (1033, "aclitem"),
     (1266, "time with time zone"),
     (1560, "bit"),
@@ -234,6 +238,7 @@ const NAMES: &[(i32, &str)] = &[
     (114, "json"),
     (700, "float4"),
     (701, "float8"),
+    (869, "inet"),
     (1042, "bpchar"),
     (1043, "varchar"),
     (1082, "date"),

@@ -4,6 +4,8 @@ mod column;
 mod constraint;
 mod retype;
 
+pub(super) use constraint::constraint_names;
+
 use super::create_table::check_storage;
 use super::error;
 use super::seen::{At, Relation, Seen, shown};
@@ -133,6 +135,14 @@ impl Altering<'_> {
             // One role owns everything here, and nothing is replicated by what PostgreSQL asks.
             Operation::OwnerTo { .. } | Operation::ReplicaIdentity { .. } => {}
             Operation::SetOptionsParens { options } => check_storage(options)?,
+            // There are none; foreign keys are no triggers here, and stay.
+            Operation::EnableTrigger { name } | Operation::DisableTrigger { name } => {
+                let name = folded(name);
+                if name != "all" && name != "user" {
+                    let what = format!("trigger \"{name}\" for table \"{}\" does not exist", self.table());
+                    return Err(Refusal::new(code::UNDEFINED_OBJECT, what));
+                }
+            }
             other => return Err(error::unsupported(format!("ALTER TABLE ... {other}"))),
         }
         Ok(None)

@@ -1,6 +1,6 @@
-//! `COMMENT ON`: those on tables and columns are kept in the dictionary; others are taken and not kept.
+//! `COMMENT ON`: those on tables, columns, constraints and indexes are kept in the dictionary; others are taken and not kept.
 
-use super::alter_table::at_of;
+use super::alter_table::{at_of, constraint_names};
 use super::error;
 use super::index;
 use super::seen::{Relation, Seen, shown};
@@ -8,37 +8,52 @@ use super::step::{Step, apply, note};
 use crate::catalog::folded;
 use crate::session::{ClientSession, names};
 use crate::write::Property;
-use corun_wire::error::Refusal;
+use corun_wire::error::{Refusal, code};
 use datafusion::sql::sqlparser::ast::{CommentObject, ObjectName};
 
-/// Runs it.
+/// Runs it; a constraint's name is behind that of its table.
 ///
 /// # Errors
 /// What is not there.
 pub(super) fn run(
     session: &mut ClientSession,
-    object: &CommentObject,
+    (object, on_constraint): (&CommentObject, bool),
     name: &ObjectName,
     comment: Option<&str>,
 ) -> Result<&'static str, Refusal> {
     const TAG: &str = "COMMENT";
     let seen = Seen::of(session)?;
-    let (info, column) = match object {
-        CommentObject::Table => (seen.find_table(&names(name)?)?, String::new()),
+    let (info, of, property) = match object {
+        CommentObject::Table => (seen.find_table(&names(name)?)?, String::new(), Property::Comment),
         CommentObject::Column => {
             let mut parts = name.0.clone();
             let column = parts.pop().and_then(|part| part.as_ident().map(folded));
             let column = column.filter(|_| !parts.is_empty());
             let column = column.ok_or_else(|| error::syntax("column name must be qualified"))?;
             let info = seen.find_table(&names(&ObjectName(parts))?)?;
-            if info.column(&column).is_none() {
-                return Err(error::no_column(&column, &info.name));
+            if on_constraint {
+                if !constraint_names(info).contains(&column) {
+                    let what = format!(
+                        "constraint \"{column}\" for table \"{}\" does not exist",
+                        info.name
+                    );
+                    return Err(Refusal::new(code::UNDEFINED_OBJECT, what));
+                }
+                (info, column, Property::ConstraintComment)
+            } else {
+                if info.column(&column).is_none() {
+                    return Err(error::no_column(&column, &info.name));
+                }
+                (info, column, Property::Comment)
             }
-            (info, column)
         }
         CommentObject::Index => {
-            index::check_there(&seen, name)?;
-            return Ok(TAG);
+            let (info, index) = index::find(&seen, name)?;
+            (
+                info,
+                info.shown_index(&index.name).to_owned(),
+                Property::IndexComment,
+            )
         }
         CommentObject::Sequence => {
             let name = names(name)?;
@@ -61,8 +76,8 @@ pub(super) fn run(
     super::check_may_define(session, info)?;
     let at = at_of(info);
     let step = match comment.filter(|comment| !comment.is_empty()) {
-        Some(comment) => note(&at, &column, Property::Comment, comment),
-        None => Step::Forget(at, column, Property::Comment),
+        Some(comment) => note(&at, &of, property, comment),
+        None => Step::Forget(at, of, property),
     };
     apply(session, &[step])?;
     Ok(TAG)

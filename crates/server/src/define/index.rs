@@ -11,6 +11,7 @@ use super::step::{Step, apply, note};
 use crate::catalog::folded;
 use crate::session::{ClientSession, names};
 use crate::write::{Property, TableInfo};
+use corun_store::IndexDef;
 use corun_wire::error::{Refusal, code};
 use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexType, ObjectName};
 
@@ -103,6 +104,7 @@ pub(super) fn rename(
     if is_primary {
         steps.push(Step::Forget(at.clone(), name.to_owned(), Property::PrimaryKey));
         steps.push(note(&at, to, Property::PrimaryKey, index.name.as_str()));
+        steps.extend(comments_moved(info, name, to));
         return apply(session, &steps);
     }
     // Foreign keys need the index that they were made with.
@@ -126,7 +128,22 @@ pub(super) fn rename(
         steps.push(Step::Forget(at.clone(), name.to_owned(), Property::Unique));
         steps.push(note(&at, to, Property::Unique, ""));
     }
+    steps.extend(comments_moved(info, name, to));
     apply(session, &steps)
+}
+
+/// The comments of an index or a constraint that gets another name.
+pub(super) fn comments_moved(info: &TableInfo, name: &str, to: &str) -> Vec<Step> {
+    let at = at_of(info);
+    let of = |property| {
+        let comment = info.comment_of(property, name)?;
+        Some([
+            Step::Forget(at.clone(), name.to_owned(), property),
+            note(&at, to, property, comment),
+        ])
+    };
+    let properties = [Property::ConstraintComment, Property::IndexComment];
+    properties.into_iter().filter_map(of).flatten().collect()
 }
 
 /// Runs `DROP INDEX` of several.
@@ -169,10 +186,10 @@ pub(super) fn drop(
 ///
 /// # Errors
 /// 42704 of one that there is not.
-pub(super) fn check_there(seen: &Seen, name: &ObjectName) -> Result<(), Refusal> {
+pub(super) fn find<'s>(seen: &'s Seen, name: &ObjectName) -> Result<(&'s TableInfo, &'s IndexDef), Refusal> {
     let name = names(name)?;
     match seen.find(&name) {
-        Some((_, Relation::Index(..))) => Ok(()),
+        Some((_, Relation::Index(info, index))) => Ok((info, index)),
         Some(_) => Err(error::not_a("index", &name.1)),
         None => Err(Refusal::new(
             code::UNDEFINED_OBJECT,

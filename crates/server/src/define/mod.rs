@@ -26,10 +26,11 @@ mod syntax;
 pub(crate) use expression::AGGREGATES;
 pub(crate) use syntax::parsed;
 
+use crate::catalog::folded;
 use crate::session::ClientSession;
 use crate::users::WriteRight;
 use crate::write::TableInfo;
-use corun_wire::error::Refusal;
+use corun_wire::error::{Refusal, code};
 use datafusion::sql::sqlparser::ast::{AlterIndexOperation, ObjectType, Statement};
 
 /// Runs a definition; its tag.
@@ -74,8 +75,13 @@ pub(crate) async fn run(
             object_type,
             object_name,
             comment,
-            ..
-        } => comment::run(session, object_type, object_name, comment.as_deref()),
+            if_exists,
+        } => comment::run(
+            session,
+            (object_type, *if_exists),
+            object_name,
+            comment.as_deref(),
+        ),
         Statement::Drop {
             object_type,
             if_exists,
@@ -102,11 +108,29 @@ pub(crate) async fn run(
             }
             other => Err(error::unsupported(format!("DROP {other}"))),
         },
+        Statement::CreateExtension(of) => extension(&folded(&of.name), of.if_not_exists),
         _ => {
             let mut words = text.split_whitespace().take(2).map(str::to_uppercase);
             let first = words.next().unwrap_or_default();
             let second = words.next().unwrap_or_default();
             Err(error::unsupported(format!("{first} {second}").trim_end()))
+        }
+    }
+}
+
+/// Extensions whose functions are there anyway.
+const EXTENSIONS: &[&str] = &["plpgsql", "pgcrypto"];
+
+fn extension(name: &str, if_not_exists: bool) -> Result<&'static str, Refusal> {
+    if !EXTENSIONS.contains(&name) {
+        let what = format!("extension \"{name}\" is not available");
+        return Err(Refusal::new(code::NOT_SUPPORTED, what));
+    }
+    match if_not_exists {
+        true => Ok("CREATE EXTENSION"),
+        false => {
+            let what = format!("extension \"{name}\" already exists");
+            Err(Refusal::new("42710", what))
         }
     }
 }

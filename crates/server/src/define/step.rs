@@ -126,13 +126,19 @@ impl Step {
                 transaction.drop_default(&table(at)?, column).map(drop)?;
             }
             Step::CreateIndex(at, index) => create_index(transaction, &table(at)?, index)?,
-            Step::DropIndex(at, index) => transaction.drop_index(&table(at)?, index)?,
+            Step::DropIndex(at, index) => {
+                transaction.drop_index(&table(at)?, index)?;
+                forget_comments(transaction, dictionary, at, index)?;
+            }
             Step::AddForeignKey(at, key) => {
                 let added = transaction.add_foreign_key(&table(at)?, key.clone());
                 added.map_err(|error| of_table(error, &at.1))?;
             }
             Step::AddCheck(at, check) => transaction.add_check(&table(at)?, check.clone())?,
-            Step::DropConstraint(at, name) => transaction.drop_constraint(&table(at)?, name)?,
+            Step::DropConstraint(at, name) => {
+                transaction.drop_constraint(&table(at)?, name)?;
+                forget_comments(transaction, dictionary, at, name)?;
+            }
             Step::CreateSequence(plan) => match plan.make(transaction) {
                 Ok(_) => {}
                 Err(StoreError::Exists { .. }) => return Err(error::exists(&plan.at().1).into()),
@@ -194,6 +200,20 @@ impl Step {
             _ => Ok(()),
         }
     }
+}
+
+/// Those of an index or a constraint that is no more.
+fn forget_comments(
+    transaction: &Transaction<'_>,
+    dictionary: Option<&Dictionary>,
+    (schema, table): &At,
+    name: &str,
+) -> Result<(), StoreError> {
+    let is_comment = |of| matches!(of, Property::ConstraintComment | Property::IndexComment);
+    let goes = |entry: &Entry| entry.name == name && is_comment(entry.property);
+    dictionary.map_or(Ok(()), |dictionary| {
+        dictionary.remove(transaction, (schema, table), goes)
+    })
 }
 
 fn set_not_null(transaction: &Transaction<'_>, table: &Table, column: &str) -> Result<(), StoreFailure> {

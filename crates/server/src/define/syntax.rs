@@ -5,6 +5,7 @@
 //!   ALTER SEQUENCE s RESTART 5 ...         ─► AlterTable of s that sets options: `ALTER TABLE s SET (restart = 5)`
 //!   ... AS IDENTITY (options in any order) ─► the same in the parser's order, for the parser
 //!   ALTER TABLE t SET SCHEMA s             ─► refused by name
+//!   COMMENT ON CONSTRAINT c ON t           ─► Comment of column t.c with `if_exists`, which PostgreSQL does not have
 //! ```
 //!
 //! Order of calls: [`parsed`], before the parser. What it is not: a check of what the options say.
@@ -13,8 +14,8 @@ use super::error;
 use corun_wire::error::{Refusal, code};
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    AlterTable, AlterTableOperation, DataType, Expr, Ident, ObjectName, RenameTableNameKind, SequenceOptions,
-    SqlOption, Statement, Value,
+    AlterTable, AlterTableOperation, CommentObject, DataType, Expr, Ident, ObjectName, ObjectNamePart,
+    RenameTableNameKind, SequenceOptions, SqlOption, Statement, Value,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -40,6 +41,8 @@ pub(crate) fn parsed(text: &str) -> Option<Result<Statement, Refusal>> {
             let logged: Vec<Token> = logged.cloned().collect();
             with_identity(&logged).unwrap_or_else(|| statement(logged))
         }
+        () if is(0, "COMMENT") && is(2, "CONSTRAINT") => comment_on_constraint(text),
+        () if is(0, "COMMENT") && !is(1, "ON") => return words.get(1).map(|token| Err(near(token))),
         () if is(1, "TABLE") || is(2, "TABLE") => with_identity(&tokens).or_else(|| with_types(&tokens))?,
         () => return None,
     };
@@ -101,6 +104,14 @@ impl Reader<'_> {
         true
     }
 
+    /// Takes these words, which must come next.
+    fn needs(&mut self, words: &[&str]) -> Result<(), Wrong> {
+        match self.takes(words) {
+            true => Ok(()),
+            false => Err(Wrong::Told(near(&self.parser.peek_token().token))),
+        }
+    }
+
     fn name(&mut self) -> Result<ObjectName, Wrong> {
         Ok(self.parser.parse_object_name(false)?)
     }
@@ -126,6 +137,29 @@ impl Reader<'_> {
             token => Err(Wrong::Told(near(&token))),
         }
     }
+}
+
+fn comment_on_constraint(text: &str) -> Result<Statement, Wrong> {
+    let dialect = PostgreSqlDialect {};
+    let parser = Parser::new(&dialect).try_with_sql(text)?;
+    let mut reader = Reader { parser };
+    reader.needs(&["COMMENT", "ON", "CONSTRAINT"])?;
+    let constraint = reader.parser.parse_identifier()?;
+    reader.needs(&["ON"])?;
+    let mut object_name = reader.name()?;
+    reader.needs(&["IS"])?;
+    let comment = match reader.takes(&["NULL"]) {
+        true => None,
+        false => Some(reader.parser.parse_literal_string()?),
+    };
+    reader.end()?;
+    object_name.0.push(ObjectNamePart::Identifier(constraint));
+    Ok(Statement::Comment {
+        object_type: CommentObject::Column,
+        object_name,
+        comment,
+        if_exists: true,
+    })
 }
 
 fn near(token: &Token) -> Refusal {

@@ -73,7 +73,7 @@ const DAY_US: i64 = 86_400_000_000;
 /// An Arrow type that has no values here.
 pub(crate) fn cells_as<'a>(array: &'a dyn Array, kind: Kind) -> Result<Cells<'a>, Refusal> {
     let read = cells(array)?;
-    if !matches!(kind, Kind::Uuid | Kind::Json | Kind::Jsonb | Kind::Oid) {
+    if !matches!(kind, Kind::Uuid | Kind::Json | Kind::Jsonb | Kind::Inet | Kind::Oid) {
         return Ok(read);
     }
     let value = move |value| match (kind, value) {
@@ -83,6 +83,7 @@ pub(crate) fn cells_as<'a>(array: &'a dyn Array, kind: Kind) -> Result<Cells<'a>
         },
         (Kind::Json, Value::Text(text)) => Value::Json(text),
         (Kind::Jsonb, Value::Text(text)) => Value::Jsonb(text),
+        (Kind::Inet, Value::Text(text)) => Value::Inet(text),
         (Kind::Oid, Value::Int8(number)) => u32::try_from(number).map_or(Value::Int8(number), Value::Oid),
         (_, value) => value,
     };
@@ -95,6 +96,9 @@ pub(crate) fn cells_as<'a>(array: &'a dyn Array, kind: Kind) -> Result<Cells<'a>
 /// As there.
 pub(crate) fn cells_shown<'a>(array: &'a dyn Array, of: &Column) -> Result<Cells<'a>, Refusal> {
     let read = cells_as(array, of.of.kind)?;
+    if let (DataType::List(_), Kind::Text, false) = (array.data_type(), of.of.kind, of.of.array) {
+        return Ok(Box::new(move |row| Ok(read(row)?.map(vector))));
+    }
     if !is_limited(of) {
         return Ok(read);
     }
@@ -102,6 +106,19 @@ pub(crate) fn cells_shown<'a>(array: &'a dyn Array, of: &Column) -> Result<Cells
     Ok(Box::new(move |row| {
         read(row)?.map(|value| told(value, kind, modifier)).transpose()
     }))
+}
+
+/// A list as `int2vector` and `oidvector` are written.
+fn vector(value: Value<'_>) -> Value<'_> {
+    let Value::Array(array) = value else {
+        return value;
+    };
+    let numbers = array.elements.iter().map(|element| match element {
+        Some(Value::Int2(number)) => number.to_string(),
+        Some(Value::Int4(number)) => number.to_string(),
+        _ => "0".to_owned(),
+    });
+    Value::Text(numbers.collect::<Vec<_>>().join(" ").into())
 }
 
 fn is_limited(of: &Column) -> bool {

@@ -648,3 +648,53 @@ fn pgbench_defines_its_tables() {
         "pgbench_accounts_pkey",
     );
 }
+
+/// Comments on constraints and indexes move with their names, and go with what they are about.
+#[test]
+fn comments_stay_with_constraints_and_indexes() {
+    let mut server = Server::start();
+    let client = server.client();
+    client.execute(
+        "CREATE TABLE t (a int, b int CONSTRAINT c CHECK (b > 0), CONSTRAINT u UNIQUE (a)); CREATE INDEX i ON t (b);
+         COMMENT ON CONSTRAINT c ON t IS 'one'; COMMENT ON CONSTRAINT u ON public.t IS E'two\\n';
+         COMMENT ON INDEX i IS 'three'; COMMENT ON COLUMN t.a IS 'a column''s'",
+    );
+    refused(
+        &client,
+        "COMMENT ON CONSTRAINT x ON t IS 'no'",
+        "42704",
+        "constraint \"x\" for table \"t\" does not exist",
+    );
+    refused(
+        &client,
+        "COMMENT ON CONSTRAINT c ON s IS 'no'",
+        "42P01",
+        "relation \"s\" does not exist",
+    );
+    refused(
+        &client,
+        "COMMENT ON CONSTRAINT c ON t 'no'",
+        "42601",
+        "syntax error at or near",
+    );
+    refused(
+        &client,
+        "COMMENT IF EXISTS ON COLUMN t.a IS 'no'",
+        "42601",
+        "syntax error at or near \"IF\"",
+    );
+    let all = "SELECT description FROM pg_description WHERE objoid >= 16384 ORDER BY 1";
+    assert_eq!(client.lines(all), ["a column's", "one", "three", "two\n"]);
+    drop(client);
+    server.restart();
+    let client = server.client();
+    client.execute(
+        "ALTER TABLE t RENAME CONSTRAINT c TO d; ALTER TABLE t RENAME CONSTRAINT u TO v; ALTER INDEX i RENAME TO k",
+    );
+    assert_eq!(client.lines(all), ["a column's", "one", "three", "two\n"]);
+    let named = "SELECT conname, obj_description(oid, 'pg_constraint') FROM pg_constraint ORDER BY 1";
+    assert_eq!(client.lines(named), ["d|one", "v|two\n"]);
+    client.execute("ALTER TABLE t DROP CONSTRAINT d; ALTER TABLE t DROP CONSTRAINT v; DROP INDEX k");
+    client.execute("ALTER TABLE t ADD CONSTRAINT d CHECK (b > 1); CREATE INDEX k ON t (a)");
+    assert_eq!(client.lines(all), ["a column's"]);
+}

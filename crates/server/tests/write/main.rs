@@ -1,5 +1,6 @@
 //! SQL that writes, through the protocol: a real server over a store in a folder of its own, real drivers.
 
+mod backup;
 mod constraints;
 mod copy_in;
 mod deferred;

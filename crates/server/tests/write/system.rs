@@ -44,6 +44,13 @@ CREATE TABLE sales.visit (
         DEFERRABLE INITIALLY DEFERRED
 );
 CREATE SEQUENCE counter INCREMENT BY 5 START WITH 10;
+CREATE INDEX visit_day_idx ON sales.visit (day, customer_id);
+COMMENT ON CONSTRAINT customer_balance_check ON customer IS 'it''s never below 0';
+COMMENT ON CONSTRAINT visit_customer_fk ON sales.visit IS 'who came';
+COMMENT ON CONSTRAINT order_pkey ON \"order\" IS 'the key';
+COMMENT ON CONSTRAINT order_qty_check ON \"order\" IS 'gone';
+COMMENT ON CONSTRAINT order_qty_check ON \"order\" IS NULL;
+COMMENT ON INDEX order_customer_id_idx IS 'for customers';
 ";
 
 /// A server with the tables.
@@ -112,6 +119,12 @@ fn psql_shows_what_it_shows_of_postgresql() {
         "SELECT pg_get_serial_sequence('customer', 'id'), pg_get_serial_sequence('\"order\"', 'id')",
         "SELECT to_regclass('counter') IS NULL, to_regclass('customer_pkey') IS NULL, to_regclass('no.such') IS NULL, \
          'sales.visit'::regclass::oid > 0",
+        "SELECT c.relname, i.indkey, i.indoption, 2 = ANY(i.indkey) FROM pg_index i \
+         JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
+         WHERE nspname IN ('public', 'sales') ORDER BY 1",
+        "SELECT o.conname, d.objsubid, d.description, obj_description(o.oid, 'pg_constraint') FROM pg_constraint o \
+         JOIN pg_description d ON d.objoid = o.oid AND d.classoid = 'pg_constraint'::regclass ORDER BY 1",
+        "\\di+ order_customer_id_idx",
         "SELECT format_type(1043, 14), format_type(1700, 655366), format_type(1042, -1), format_type(1009, NULL)",
     ] {
         let there = postgres.program("psql", "shop", &["-X", "-c", command]).expect();

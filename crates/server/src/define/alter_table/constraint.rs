@@ -6,6 +6,7 @@ use crate::define::constraints::{self, Resolved, Target, Wanted, WantedKind};
 use crate::define::create_table::deferrable_note;
 use crate::define::error;
 use crate::define::expression::{check_check, statement};
+use crate::define::index;
 use crate::define::step::{Step, apply, note};
 use crate::session::ClientSession;
 use crate::write::{Property, TableInfo};
@@ -14,7 +15,7 @@ use corun_wire::error::{Refusal, code};
 use datafusion::sql::sqlparser::ast::TableConstraint;
 
 /// Names of a table's constraints.
-fn constraint_names(info: &TableInfo) -> Vec<String> {
+pub(in crate::define) fn constraint_names(info: &TableInfo) -> Vec<String> {
     let definition = &info.definition;
     let keys = definition.foreign_keys.iter().map(|key| key.name.clone());
     let checks = definition.checks.iter().map(|check| check.name.clone());
@@ -263,10 +264,11 @@ impl Altering<'_> {
         let definition = &self.info.definition;
         let at = || self.at.clone();
         if let Some(check) = definition.checks.iter().find(|check| check.name == name) {
-            let steps = [
+            let mut steps = vec![
                 Step::DropConstraint(at(), name.to_owned()),
                 Step::AddCheck(at(), CheckDef::new(to, &check.text)),
             ];
+            steps.extend(index::comments_moved(self.info, name, to));
             return apply(session, &steps);
         }
         if let Some(key) = definition.foreign_keys.iter().find(|key| key.name == name) {
@@ -282,11 +284,12 @@ impl Altering<'_> {
                 Step::Forget(at(), name.to_owned(), Property::Deferrable),
             ];
             steps.extend(deferrable_note(self.at, to, deferrable));
+            steps.extend(index::comments_moved(self.info, name, to));
             return apply(session, &steps);
         }
         let index = self.info.index_shown(name);
         match index.filter(|index| self.info.is_constraint(&index.name)) {
-            Some(_) => crate::define::index::rename(session, self.seen, self.info, name, to),
+            Some(_) => index::rename(session, self.seen, self.info, name, to),
             None => Err(error::no_constraint(name, self.table())),
         }
     }
