@@ -101,12 +101,14 @@ steps-sqlite: bootstrap ## teams for an engine nobody changed: SQLite, patched (
 		if [ $$# != 0 ]; then exec "$$program" "$$@"; fi; \
 		"$$program" choose --profile "$$profile"; "$$program" bench --profile "$$profile"
 
-soak: build ## long runs: many more property-test cases and rounds, SOAK_KILLS kills, the peers' own tests, PostgreSQL's and drivers' suites through the proxy, the demo for SOAK_MINUTES
+soak: build ## long runs: many more property-test cases and rounds, SOAK_KILLS kills, SQL that writes beside PostgreSQL, the peers' own tests, PostgreSQL's and drivers' suites through the proxy, the demo for SOAK_MINUTES
 	PROPTEST_CASES=20000 STORE_ROUNDS=30 $(CARGO) test --release $(SMALL)
 	@# Clients that listen, restarts and cancels in numbers.
 	CORUN_TEST_LISTENERS=1000 CORUN_TEST_CHANNELS=100 CORUN_TEST_RESTARTS=100 CORUN_TEST_CANCELS=1000 \
 		$(CARGO) test --release -p corun-pooler --test all -- faults::listeners faults::cancels peers::
 	@scripts/crash-soak "$(SOAK_KILLS)" "$(TARGET)/crash-soak.jsonl"
+	@# SQL that writes: random statements beside PostgreSQL's, ten minutes of histories, a server that is killed.
+	CORUN_TEST_ROUNDS=200 CORUN_TEST_SECONDS=600 CORUN_TEST_KILLS=$(SOAK_KILLS) $(CARGO) test --release $(LARGE) --test oracle
 	$(CARGO) test --release --manifest-path peers/oltp/Cargo.toml
 	$(STEPS_SQLITE_CARGO) test --locked --release --manifest-path peers/steps-sqlite/Cargo.toml
 	@scripts/soak "$(TARGET)/release" "$(SOAK_MINUTES)"

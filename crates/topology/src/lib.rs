@@ -1,7 +1,7 @@
 //! What this machine is: its CPUs, cores, caches and capabilities, which CPU a thread runs on, and how fast memory really is.
 //!
 //! [`discover`] reads what the system says, once. [`measure`] times what the system cannot know; [`effective_llc`] and
-//! [`calibration`] keep what was measured in files of the user's cache folder. [`affinity`] moves threads.
+//! [`calibration`] keep what was measured in files of the user's cache folder. [`affinity`] moves threads, [`nice`] has them let others run first.
 //!
 //! Effects only, and thin: decisions taken from what is found here are pure functions in `corun-model`. Elsewhere than on Linux
 //! [`discover`] returns the CPUs the standard library knows of, and threads stay where they are; that part is untested.
@@ -15,6 +15,7 @@ mod discovery;
 pub mod effective_llc;
 mod kept;
 pub mod measure;
+pub mod nice;
 #[cfg(target_os = "linux")]
 mod performance_events;
 

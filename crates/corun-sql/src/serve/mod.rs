@@ -13,8 +13,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use corun_cli::failure::{self, Usage};
 use corun_cli::out;
-use corun_datafusion::EngineOptions;
+use corun_datafusion::{CoordinatorOptions, EngineOptions};
 use corun_distributed::{Cluster, TlsFiles};
+use corun_model::cache::coschedule::Priority;
 use corun_model::topology::Memory;
 use corun_net::notify::{State, notify};
 use corun_server::data::{DataConfig, DataError};
@@ -39,6 +40,7 @@ const LOOK: Duration = Duration::from_millis(50);
   corun-sql serve data --users users.toml --listen 0.0.0.0:5432 --tls-cert server.pem --tls-key server.key
   corun-sql serve --config serve.toml          every option but FOLDER as key = value, with _ for -; folders = [\"data\"]
   corun-sql serve data --memory-limit 8GiB --policy learned --statement-timeout 60
+  corun-sql serve --store bank --priority transactions      queries take what transactions leave
   corun-sql serve data --metrics 127.0.0.1:9100 --log-min-duration 1     then: open http://127.0.0.1:9100/, or corun top --url
   corun-sql serve data --workers host1:7600,host2:7600
 
@@ -356,6 +358,18 @@ fn engine_config(
     let coordinator = match stock || cluster.is_some() {
         true => None,
         false => settings.policy.unwrap_or_default().coordinator(&machine)?,
+    };
+    let coordinator = match (coordinator, settings.priority) {
+        (None, Some(_)) => bail!(Usage(
+            "--priority is for queries that are scheduled here, and they are not\n\
+             hint: leave it out, or --policy off, --stock and --workers"
+                .to_owned()
+        )),
+        (None, None) => None,
+        (Some(options), given) => Some(CoordinatorOptions {
+            priority: given.unwrap_or(Priority::Balanced),
+            ..options
+        }),
     };
     let config = match stock {
         true => EngineConfig::stock(data),

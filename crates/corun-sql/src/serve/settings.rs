@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use corun_cli::arguments::{byte_size, positive, positive_number};
 use corun_cli::failure::Usage;
+use corun_model::cache::coschedule::Priority;
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 /// Longest file of settings.
@@ -102,6 +103,11 @@ settings! {
     #[arg(long, value_name = "POLICY", value_parser = Scheduling::parse)]
     #[serde(deserialize_with = "policy", default)]
     policy: Scheduling, "policy";
+
+    /// Who goes first where short statements of transactions and long queries want the same CPUs: transactions, balanced, or analytics for nobody gives way [default: balanced].
+    #[arg(long, value_name = "PRIORITY", value_parser = priority_name)]
+    #[serde(deserialize_with = "priority", default)]
+    priority: Priority, "priority";
 
     /// A setting of the engine that sessions begin with, as SET takes it; may be a list.
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -208,6 +214,15 @@ fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> 
 
 fn policy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Scheduling>, D::Error> {
     value(from, Scheduling::parse)
+}
+
+fn priority_name(text: &str) -> Result<Priority, String> {
+    let wrong = |_| format!("is none of {}", Priority::NAMES.join(", "));
+    text.parse().map_err(wrong)
+}
+
+fn priority<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Priority>, D::Error> {
+    value(from, priority_name)
 }
 
 fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
@@ -322,11 +337,12 @@ mod tests {
     #[test]
     fn a_file_has_what_the_command_line_has() {
         let text = "folders = [\"data\", \"s=sales\"]\nlisten = [\"127.0.0.1:0\"]\nmemory_limit = \"2GiB\"\n\
-            policy = \"off\"\nstatement_timeout = 1.5\nlog_min_duration = 0\njson = true\nusers = \"users.toml\"\n";
+            policy = \"off\"\npriority = \"transactions\"\nstatement_timeout = 1.5\nlog_min_duration = 0\njson = true\nusers = \"users.toml\"\n";
         let (settings, folders) = parse(text).expect("right");
         assert_eq!(folders, ["data", "s=sales"]);
         assert_eq!(settings.memory_limit, Some(2 << 30));
         assert_eq!(settings.policy, Some(Scheduling::Off));
+        assert_eq!(settings.priority, Some(Priority::Transactions));
         assert_eq!(settings.statement_timeout, Some(Duration::from_millis(1500)));
         assert_eq!(settings.log_min_duration, Some(Duration::ZERO));
         assert_eq!((settings.json, settings.loops), (Some(true), None));
@@ -368,6 +384,10 @@ mod tests {
         );
         for (text, part) in [
             ("policy = \"best\"", "is none of fifo"),
+            (
+                "priority = \"high\"",
+                "is none of transactions, balanced, analytics",
+            ),
             ("loops = \"many\"", "line 1"),
             ("memory_limit = \"much\"", "is not an amount of memory"),
             ("statement_timeout = 0", "must be above 0"),

@@ -67,9 +67,10 @@ impl Books {
         }
     }
 
-    /// Whether a query of this text would probably be started wide, as things are.
-    pub(super) fn likely_wide(&self, text: u64) -> bool {
-        !self.short.contains(&text)
+    /// Whether a query of this text would probably be started on all CPUs of a domain that has so many, as things are.
+    pub(super) fn likely_wide(&self, text: u64, cpus: usize) -> bool {
+        self.scheduler.may_widen(cpus)
+            && !self.short.contains(&text)
             && self.scheduler.waiting().is_empty()
             && self.scheduler.running().is_empty()
     }

@@ -35,7 +35,7 @@ use crate::index::statement;
 use crate::nearest::with_near_table;
 use crate::{Engine, EngineError, QueryOutput, Stop};
 use books::{Books, Started};
-use corun_model::cache::coschedule::{Admission, LlcDomain, Owner, Policy, Query, QueryId, Scheduler};
+use corun_model::cache::coschedule::{Admission, LlcDomain, Owner, Policy, Priority, Query, QueryId, Scheduler};
 use corun_model::cache::locality::{Classifier, Footprint};
 use corun_model::cache::plan_choice::ChoiceRule;
 use corun_model::cache::slowdown::SlowdownModel;
@@ -45,13 +45,14 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use futures::future::{AbortHandle, Abortable, BoxFuture};
 use futures::{FutureExt, StreamExt};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use pools::{Handles, Pools};
 use run::{Job, Out, PlannedQuery, Seat, Way};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use submitted::{Cancel, Outcome};
 use tokio::sync::{mpsc, oneshot};
@@ -102,6 +103,8 @@ struct Shared {
     handles: Handles,
     origin: Instant,
     books: Mutex<Books>,
+    /// When the last short statement of a transaction ran; 0: none has.
+    transacted_ns: AtomicU64,
 }
 
 impl Coordinator {
@@ -138,7 +141,8 @@ impl Coordinator {
             .map_err(|error| impossible(error.to_string()))?;
         let smallest = classifiers.iter().min_by_key(|classifier| classifier.cache());
         let smallest = *smallest.ok_or_else(|| impossible("there is no cache domain".to_owned()))?;
-        let pools = Pools::start(&options.domains, options.partitioner.as_ref())?;
+        let nice = options.priority.nice();
+        let pools = Pools::start(&options.domains, options.partitioner.as_ref(), nice)?;
         let shared = Arc::new(Shared {
             context,
             definitions,
@@ -148,6 +152,7 @@ impl Coordinator {
             handles: pools.handles().clone(),
             origin: Instant::now(),
             books: Mutex::new(Books::new(scheduler, options.waiting_max)),
+            transacted_ns: AtomicU64::new(0),
             options,
         });
         let pools = StopOnDrop {
@@ -282,6 +287,18 @@ impl Coordinator {
         partitioner.map(|partitioner| partitioner.describe())
     }
 
+    /// A short statement of a transaction has run beside the queries, which from now on leave it CPUs if that is their priority.
+    pub fn transacted(&self) {
+        if self.shared.options.priority == Priority::Transactions {
+            self.shared.transacted_ns.store(self.shared.now_ns().max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether transactions or queries go first.
+    pub fn priority(&self) -> Priority {
+        self.shared.options.priority
+    }
+
     /// Who waits, who runs, and what was learnt.
     pub fn state(&self) -> State {
         let books = self.shared.books.lock();
@@ -294,6 +311,16 @@ impl Shared {
     /// Nanoseconds since the coordinator began. Read with the books locked, so that events are told in order.
     fn now_ns(&self) -> u64 {
         u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// The books, with what transactions leave to queries now.
+    fn books(&self) -> MutexGuard<'_, Books> {
+        let mut books = self.books.lock();
+        let last = self.transacted_ns.load(Ordering::Relaxed);
+        let since = (last > 0).then(|| self.now_ns().saturating_sub(last));
+        let cpus = self.options.domains.iter().map(|domain| domain.cpus.len()).sum();
+        books.scheduler.limit(self.options.priority.cpus_max(cpus, since));
+        books
     }
 
     async fn submit_query(
@@ -322,7 +349,7 @@ impl Shared {
         let mut job = Some(Box::new(Job { query, out, abort }));
 
         let (id, admission, started) = {
-            let mut books = self.books.lock();
+            let mut books = self.books();
             let id = books.name();
             let expected = decision.expected_ns;
             let query = Query {
@@ -412,10 +439,11 @@ impl Shared {
 
     /// How many partitions a query will probably be run with: those of the first domain if it will be alone.
     fn likely_partitions(&self, text: u64) -> usize {
-        if self.options.widen && self.books.lock().likely_wide(text) {
-            return self.options.domains[0].cpus.len();
+        let cpus = self.options.domains[0].cpus.len();
+        match self.books().likely_wide(text, cpus) {
+            true => cpus,
+            false => 1,
         }
-        1
     }
 
     /// Hands queries to the threads of their CPUs.
@@ -429,14 +457,14 @@ impl Shared {
     }
 
     fn end(self: &Arc<Self>, id: QueryId, teaches: bool) {
-        let mut books = self.books.lock();
+        let mut books = self.books();
         let started = books.end(self.now_ns(), id, teaches);
         drop(books);
         self.launch(started);
     }
 
     fn give_up(self: &Arc<Self>, id: QueryId) {
-        let mut books = self.books.lock();
+        let mut books = self.books();
         let (job, started) = books.give_up(self.now_ns(), id);
         drop(books);
         drop(job);
@@ -444,7 +472,7 @@ impl Shared {
     }
 
     fn unread(self: &Arc<Self>, id: QueryId) {
-        let mut books = self.books.lock();
+        let mut books = self.books();
         let started = books.unread(self.now_ns(), id);
         drop(books);
         self.launch(started);

@@ -1,7 +1,7 @@
 //! How a coordinator is set up.
 
 use crate::EngineError;
-use corun_model::cache::coschedule::{Config, LlcDomain, PolicyName, llc_domains};
+use corun_model::cache::coschedule::{Config, LlcDomain, PolicyName, Priority, llc_domains};
 use corun_model::cache::locality::Thresholds;
 use corun_model::topology::Topology;
 use corun_model::units::Bytes;
@@ -15,6 +15,8 @@ use std::sync::Arc;
 pub struct CoordinatorOptions {
     /// Which of the waiting queries is started next, and beside whom.
     pub policy: PolicyName,
+    /// Whether queries give way to transactions of the same process ([`Coordinator::transacted`](super::Coordinator::transacted)).
+    pub priority: Priority,
     /// CPUs that share one last-level cache, and its effective size `C`. Each CPU gets one thread that queries run on.
     pub domains: Vec<LlcDomain>,
     /// Where the locality classes meet.
@@ -51,6 +53,7 @@ impl CoordinatorOptions {
         let usual = Config::new(PolicyName::Auto, false, domains);
         Ok(Self {
             policy: usual.policy,
+            priority: Priority::default(),
             domains: usual.domains,
             thresholds: usual.thresholds,
             plan_choice: true,

@@ -13,6 +13,9 @@
 //! - *short*: one runtime, unpinned, for queries too short to be scheduled and for statements that are no queries.
 //! - *I/O*: one runtime that reads files; see [`super::io`].
 //!
+//! All but those of I/O may have a higher nice value than the process ([`Priority`](corun_model::cache::coschedule::Priority)): others of the
+//! process run first then.
+//!
 //! A thread inherits its parent's mask, so the threads a pinned one starts for blocking work are given the mask of the process
 //! back. Where a CPU refuses to be pinned to (a control group changed), its thread goes on unpinned, with a warning. Call order:
 //! [`Pools::start`], [`Pools::handles`], and at the end [`Pools::stop`], which waits for nothing.
@@ -22,7 +25,7 @@ use corun_model::cache::coschedule::LlcDomain;
 use corun_model::cache::partition::Class;
 use corun_model::units::CpuId;
 use corun_resctrl::partition::Partitioner;
-use corun_topology::affinity;
+use corun_topology::{affinity, nice};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -85,12 +88,14 @@ impl Pools {
     pub(super) fn start(
         domains: &[LlcDomain],
         partitioner: Option<&Arc<dyn Partitioner>>,
+        nicer: i32,
     ) -> Result<Self, EngineError> {
+        let nice = Niceness::of(nicer);
         // Where threads for blocking work may run: everywhere this process may.
         let allowed: Arc<[CpuId]> = affinity::allowed_cpus().unwrap_or_default().into();
         let cpus: Vec<CpuId> = domains.iter().flat_map(|domain| domain.cpus.clone()).collect();
-        let short = unpinned("corun-short", cpus.len(), &allowed, partitioner)?;
-        let io = unpinned("corun-io", IO_THREADS, &allowed, None)?;
+        let short = unpinned("corun-short", cpus.len(), &allowed, partitioner, nice)?;
+        let io = unpinned("corun-io", IO_THREADS, &allowed, None, Niceness::of(0))?;
         let handles = Handles {
             narrow: BTreeMap::new(),
             wide: Vec::new(),
@@ -102,7 +107,7 @@ impl Pools {
             narrow: Vec::new(),
             others: vec![short, io],
         };
-        match pools.start_pinned(domains, &cpus, &allowed, partitioner) {
+        match pools.start_pinned(domains, &cpus, &allowed, partitioner, nice) {
             Ok(()) => Ok(pools),
             Err(error) => {
                 pools.stop();
@@ -117,16 +122,17 @@ impl Pools {
         cpus: &[CpuId],
         allowed: &Arc<[CpuId]>,
         partitioner: Option<&Arc<dyn Partitioner>>,
+        nice: Niceness,
     ) -> Result<(), EngineError> {
         for &cpu in cpus {
-            let (handle, stop) = narrow(cpu, allowed)?;
+            let (handle, stop) = narrow(cpu, allowed, nice)?;
             self.handles.narrow.insert(cpu, handle);
             self.narrow.push(stop);
         }
         for domain in domains {
             let wide = match domain.cpus.len() {
                 1 => None,
-                _ => Some(wide(&domain.cpus, allowed, partitioner)?),
+                _ => Some(wide(&domain.cpus, allowed, partitioner, nice)?),
             };
             self.handles
                 .wide
@@ -150,7 +156,11 @@ impl Pools {
 }
 
 /// One thread pinned to one CPU.
-fn narrow(cpu: CpuId, allowed: &Arc<[CpuId]>) -> Result<(Handle, oneshot::Sender<()>), EngineError> {
+fn narrow(
+    cpu: CpuId,
+    allowed: &Arc<[CpuId]>,
+    nice: Niceness,
+) -> Result<(Handle, oneshot::Sender<()>), EngineError> {
     let free = Arc::clone(allowed);
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -159,7 +169,10 @@ fn narrow(cpu: CpuId, allowed: &Arc<[CpuId]>) -> Result<(Handle, oneshot::Sender
         .event_interval(POLLS_BETWEEN_EVENTS)
         .global_queue_interval(POLLS_BETWEEN_EVENTS)
         // Called for its blocking threads only.
-        .on_thread_start(move || run_on(&free))
+        .on_thread_start(move || {
+            run_on(&free);
+            nice.apply();
+        })
         .build()
         .map_err(cannot_start)?;
     let handle = runtime.handle().clone();
@@ -169,6 +182,7 @@ fn narrow(cpu: CpuId, allowed: &Arc<[CpuId]>) -> Result<(Handle, oneshot::Sender
         .stack_size(STACK_BYTES);
     let body = move || {
         run_on(&[cpu]);
+        nice.apply();
         runtime.block_on(async {
             // An error says that the sender is gone, which is what it is for.
             let _ = stopped.await;
@@ -184,6 +198,7 @@ fn wide(
     cpus: &[CpuId],
     allowed: &Arc<[CpuId]>,
     partitioner: Option<&Arc<dyn Partitioner>>,
+    nice: Niceness,
 ) -> Result<Runtime, EngineError> {
     let (here, arrived) = mpsc::channel();
     let (places, free) = (cpus.to_vec(), Arc::clone(allowed));
@@ -199,6 +214,7 @@ fn wide(
         // Workers and threads for blocking work alike: which one a thread will be is not known yet.
         .on_thread_start(move || {
             run_on(&free);
+            nice.apply();
             // A wide query is alone in its cache: nobody there needs to be protected from it.
             assign(assigned.as_ref(), Class::Default);
         })
@@ -231,6 +247,7 @@ fn unpinned(
     threads: usize,
     allowed: &Arc<[CpuId]>,
     partitioner: Option<&Arc<dyn Partitioner>>,
+    nice: Niceness,
 ) -> Result<Runtime, EngineError> {
     let free = Arc::clone(allowed);
     let partitioner = partitioner.cloned();
@@ -242,6 +259,7 @@ fn unpinned(
         .on_thread_start(move || {
             // The caller may be pinned itself.
             run_on(&free);
+            nice.apply();
             assign(partitioner.as_ref(), Class::Default);
         })
         .build()
@@ -252,6 +270,25 @@ fn cannot_start(error: std::io::Error) -> EngineError {
     EngineError::new("cannot start the threads of the coordinator")
         .with_detail(error.to_string())
         .with_hint("is the limit of processes and threads of this user or control group reached?")
+}
+
+/// The nice value of threads: that of the thread which starts the pools, and something more. Without privileges it can only grow.
+#[derive(Clone, Copy)]
+struct Niceness(Option<i32>);
+
+impl Niceness {
+    fn of(more: i32) -> Self {
+        Niceness((more > 0).then(|| nice::current().map_or(more, |own| own + more)))
+    }
+
+    /// Gives it to the calling thread.
+    fn apply(self) {
+        if let Some(value) = self.0
+            && let Err(error) = nice::set(value)
+        {
+            tracing::warn!(%error, "a thread for queries does not give way to others");
+        }
+    }
 }
 
 /// Moves the calling thread to these CPUs, if it can be.

@@ -5,7 +5,7 @@ use arrow::datatypes::{DataType, Int64Type};
 use corun_datafusion::{
     Coordinator, CoordinatorOptions, CorunOptions, EngineError, JoinChoice, QueryOutput, State,
 };
-use corun_model::cache::coschedule::{LlcDomain, PolicyName};
+use corun_model::cache::coschedule::{LlcDomain, PolicyName, Priority};
 use corun_model::cache::locality::Thresholds;
 use corun_model::cache::partition::Class;
 use corun_model::units::{Bytes, CpuId};
@@ -56,6 +56,7 @@ pub fn cpus() -> Vec<CpuId> {
 pub fn options(policy: PolicyName) -> CoordinatorOptions {
     CoordinatorOptions {
         policy,
+        priority: Priority::default(),
         domains: vec![LlcDomain {
             cache: Bytes::mib(1),
             cpus: cpus(),

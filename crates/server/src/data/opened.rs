@@ -5,9 +5,10 @@ use super::error::DataError;
 use super::folder::{FolderSchema, is_path};
 use super::view::StoreView;
 use crate::write::declared_schema;
+use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use corun_datafusion::store::{Moments, StoreTable};
-use corun_store::{Store, StoreError};
-use datafusion::catalog::{SchemaProvider, TableProvider};
+use corun_store::{Sequence, Store, StoreError};
+use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -46,7 +47,11 @@ impl SchemaProvider for OwnStore {
         let info = self.view.info(self.others.name(), name);
         let info = info.map_err(|refusal| DataFusionError::from(DataError::from(refusal)))?;
         let Some(info) = info else {
-            return self.others.table(name).await;
+            let sequence = self.view.sequence(self.others.name(), name);
+            return match sequence.map_err(|error| DataFusionError::External(Box::new(error)))? {
+                Some(sequence) => sequence_as_table(&sequence).map(Some),
+                None => self.others.table(name).await,
+            };
         };
         let table = StoreTable::new(self.view.store(), &info.table)
             .with_schema(declared_schema(&info))
@@ -76,6 +81,18 @@ impl SchemaProvider for OwnStore {
     fn table_exist(&self, name: &str) -> bool {
         self.has(name) || self.others.table_exist(name)
     }
+}
+
+/// The one row that a sequence is, read as a table.
+fn sequence_as_table(sequence: &Sequence) -> Result<Arc<dyn TableProvider>> {
+    let (last, is_called) = sequence.last();
+    let columns: [(&str, ArrayRef); 3] = [
+        ("last_value", Arc::new(Int64Array::from(vec![last]))),
+        ("log_cnt", Arc::new(Int64Array::from(vec![0]))),
+        ("is_called", Arc::new(BooleanArray::from(vec![is_called]))),
+    ];
+    let row = RecordBatch::try_from_iter(columns)?;
+    Ok(Arc::new(MemTable::try_new(row.schema(), vec![vec![row]])?))
 }
 
 fn exists(name: &str) -> DataFusionError {

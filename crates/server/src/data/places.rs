@@ -89,6 +89,22 @@ impl Places {
             .map_err(|()| DataError::unreadable(format!("the path '{text}' cannot be written as an address")))
     }
 
+    /// The folder of this machine that a text names to be written into; a relative one is below the first that may be.
+    ///
+    /// # Errors
+    /// A text that names no allowed place.
+    pub(crate) fn folder_to_write(&self, text: &str) -> Result<PathBuf, DataError> {
+        let path = Path::new(text);
+        let strange = text.contains('\0') || text.contains("://");
+        if strange || path.components().any(|part| part == Component::ParentDir) {
+            return Err(refused(path, Access::Write));
+        }
+        match path.is_absolute() {
+            true => self.allowed(path, Access::Write),
+            false => self.relative(path, Access::Write),
+        }
+    }
+
     fn relative(&self, path: &Path, access: Access) -> Result<PathBuf, DataError> {
         let folders = self.folders(access);
         let found = match access {

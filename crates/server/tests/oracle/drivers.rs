@@ -5,7 +5,7 @@ use super::postgres::Postgres;
 use std::path::Path;
 
 /// Runs a script of psql, which ends at the first error.
-fn script(server: &Server, text: &str, arguments: &[&str]) -> super::harness::Output {
+pub(super) fn script(server: &Server, text: &str, arguments: &[&str]) -> super::harness::Output {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("script.sql");
     std::fs::write(&file, text).expect("a script");
@@ -87,7 +87,7 @@ fn a_script_is_one_transaction_if_psql_says_so() {
 }
 
 /// What a shop has: most types, keys, references, checks, defaults, sequences, identities, indexes, comments, another schema.
-const SHOP: &str = r#"
+pub(super) const SHOP: &str = r#"
 create schema stock;
 create table customer (
     id serial primary key, name varchar(40) not null, email text unique, born date,
@@ -122,7 +122,7 @@ select nextval('tickets'), nextval('tickets');
 "#;
 
 /// Statements of which both must say the same.
-const QUESTIONS: &[&str] = &[
+pub(super) const QUESTIONS: &[&str] = &[
     "select * from customer order by id",
     "select * from stock.item order by sku, size",
     "select * from \"Order\" order by id",

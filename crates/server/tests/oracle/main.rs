@@ -10,6 +10,7 @@ mod anomalies;
 mod crash;
 mod differential;
 mod drivers;
+mod dumps;
 #[path = "../write/harness.rs"]
 mod harness;
 mod history;

@@ -4,7 +4,7 @@ use crate::store::data::engine;
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use corun_datafusion::{Coordinator, CoordinatorOptions, Engine, Joins, QueryOutput};
-use corun_model::cache::coschedule::{LlcDomain, PolicyName};
+use corun_model::cache::coschedule::{LlcDomain, PolicyName, Priority};
 use corun_model::cache::locality::Thresholds;
 use corun_model::units::Bytes;
 use corun_store::{Options, Store, TableDef, Type, Value};
@@ -147,6 +147,7 @@ async fn sums_over_two_tables_never_change() {
 fn coordinator_options() -> CoordinatorOptions {
     CoordinatorOptions {
         policy: PolicyName::Auto,
+        priority: Priority::default(),
         domains: vec![LlcDomain {
             cache: Bytes::mib(4),
             cpus: corun_topology::affinity::allowed_cpus().expect("they can be asked for"),

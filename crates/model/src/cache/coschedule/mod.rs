@@ -17,8 +17,9 @@
 //!
 //! What holds whatever the policy and whatever arrives:
 //!
-//! - **No idle core.** After `dispatch`, a CPU is free only if nobody waits. There is no exception: a policy chooses whom
-//!   to start, never whether to. Two co-runners with slow-downs `a` and `b` get more done than one alone while
+//! - **No idle core.** After `dispatch`, a CPU is free only if nobody waits, or if it is left to others ([`Scheduler::limit`]; then at
+//!   least one query runs on the scheduler's CPUs while any wait, and `n` below is the limit). There is no other exception: a policy chooses
+//!   whom to start, never whether to. Two co-runners with slow-downs `a` and `b` get more done than one alone while
 //!   `1/a + 1/b > 1`, as in every pair the paper reports: its worst is 1.56 beside less than 1.2.
 //! - **No starvation.** Before a query starts, at most `ahead + overtakes_max` others start on the CPUs after its arrival,
 //!   `ahead` being those that waited when it came. *Proof.* Of the starts before its own, those of queries that came earlier
@@ -56,6 +57,7 @@ mod choice;
 mod config;
 mod domain;
 mod policy;
+mod priority;
 mod query;
 mod scheduler;
 mod turns;
@@ -64,6 +66,7 @@ mod wait;
 pub use config::{Config, ScheduleError};
 pub use domain::{DomainError, LlcDomain, llc_domains};
 pub use policy::{Policy, PolicyError, PolicyName};
+pub use priority::{Priority, UnknownPriority};
 pub use query::{Admission, Query, QueryId, Running, Start, Waiting, Why};
 pub use scheduler::Scheduler;
 pub use turns::{Owner, Weight};

@@ -33,6 +33,8 @@ pub struct Scheduler {
     pub(super) turns: Turns,
     /// Queries started so far.
     starts: u64,
+    /// CPUs that queries may hold together; `None`: all.
+    cpus_max: Option<usize>,
 }
 
 /// `auto` starts one query in so many in order of arrival. Unmeasured; in simulation 4 to 16 serve.
@@ -75,6 +77,7 @@ impl Scheduler {
             bypassing: Vec::new(),
             turns: Turns::default(),
             starts: 0,
+            cpus_max: None,
         })
     }
 
@@ -102,6 +105,7 @@ impl Scheduler {
             && self.config.widen
             && self.waiting.is_empty()
             && self.running.is_empty()
+            && self.cpus_max.is_none()
             && classifier.locality(query.footprint) == Locality::Strong
             && others.saturating_add(query.footprint.bytes().0) <= classifier.cache().0
     }
@@ -123,6 +127,22 @@ impl Scheduler {
     /// As there.
     pub fn add_class(&mut self, locality: Locality) -> Result<StatementClass, SlowdownError> {
         self.model.add_class(locality)
+    }
+
+    /// From now on queries are started while they hold fewer CPUs than this together; `None`: while any is free. Those that run stay. The
+    /// least is one CPU.
+    pub fn limit(&mut self, cpus_max: Option<usize>) {
+        self.cpus_max = cpus_max.map(|most| most.max(1));
+    }
+
+    /// Whether a query that is alone may get all CPUs of a domain that has so many.
+    pub fn may_widen(&self, cpus: usize) -> bool {
+        self.config.widen && self.cpus_max.is_none_or(|most| cpus <= most)
+    }
+
+    fn has_room(&self) -> bool {
+        let held = || self.running.iter().map(|run| run.cpus.len()).sum::<usize>();
+        self.cpus_max.is_none_or(|most| held() < most)
     }
 
     /// Those that wait, in order of arrival.
@@ -264,7 +284,9 @@ impl Scheduler {
     /// Starts queries until no CPU is free or nobody waits, and says which. They count as started at the time of the last event.
     pub fn dispatch(&mut self) -> Vec<Start> {
         let mut starts = Vec::new();
-        while let Some((at, domain, why)) = self.pick() {
+        while self.has_room()
+            && let Some((at, domain, why)) = self.pick()
+        {
             starts.push(self.start(at, domain, why));
         }
         starts
@@ -321,7 +343,7 @@ impl Scheduler {
         let nobody_else = self.waiting.is_empty() && self.running.iter().all(|run| run.domain != domain);
         // Whoever had to wait has company, even if it has just left: it will come back, and would wait in its turn.
         let at_once = self.now_ns == arrived_ns;
-        let cpus = if self.config.widen && nobody_else && at_once {
+        let cpus = if self.may_widen(cpus.len()) && nobody_else && at_once {
             cpus.clone()
         } else {
             let taken = |cpu| self.running.iter().any(|run| run.cpus.contains(cpu));

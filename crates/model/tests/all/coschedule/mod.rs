@@ -1,5 +1,6 @@
 //! Co-scheduling on a simulated machine: the promises of `corun_model::cache::coschedule` under random, adversarial and the paper's own mixes.
 
+mod limit;
 mod machine;
 mod sharing;
 mod turns;

@@ -253,6 +253,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         "How long a statement may run; 0: for ever.",
     ),
     setting(
+        "synchronize_seqscans",
+        "on",
+        Takes::Bool,
+        false,
+        "No meaning here: rows come in the order of their numbers.",
+    ),
+    setting(
         "synchronous_commit",
         "on",
         Takes::One(&["on", "off", "local", "remote_write", "remote_apply"]),
