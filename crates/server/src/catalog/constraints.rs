@@ -194,7 +194,7 @@ pub(super) fn pg_depend(source: &Source<'_>) -> Rows {
                 let default = column.default.as_deref();
                 default.is_some_and(|default| default.contains(&call))
             })
-            .map(|(relation, column)| {
+            .map(move |(relation, column)| {
                 let oid = default_oid(source, relation, &column.name);
                 row![PG_ATTRDEF, oid, 0, PG_CLASS, sequence.oid, 0, "n"]
             })

@@ -132,6 +132,14 @@ impl Data {
         })
     }
 
+    /// The folder that a text names for a copy of a store; it may be missing.
+    ///
+    /// # Errors
+    /// It is not below a folder that statements may write into, or inside of a store.
+    pub(crate) fn folder_to_write(&self, text: &str) -> Result<PathBuf, DataError> {
+        self.places.folder_to_write(text)
+    }
+
     /// Shows the catalogs to a session, which gets a list of catalogs of its own, and lets it read and write files through the guard only.
     /// Tables that it had are gone. It is a session of the server itself, which may drop all external tables.
     ///
@@ -290,6 +298,10 @@ impl Stores {
         let mut options = Options {
             sessions_max: STORE_SESSIONS_MAX,
             snapshots_max: STORE_SNAPSHOTS_MAX,
+            // A lock is eight bytes, a row more: what a transaction may write, and how many rows there are, are bounds enough. (A lock of the
+            // whole table would let two loads into it, or a load and a short transaction, wait for each other.)
+            locks_max: 0,
+            locks_per_transaction_max: 0,
             ..Options::default()
         };
         if let Some(bytes) = self.memory_max {
