@@ -4,6 +4,7 @@ use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryBuilder, StringBuild
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow::error::ArrowError;
+use corun_wire::values::normal_inet;
 use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{
@@ -62,16 +63,22 @@ pub(super) fn json_field(field: Field) -> Field {
 }
 
 /// Functions, and the types that they cast to.
-const FUNCTIONS: &[(&str, ast::DataType, u32)] = &[
-    ("corun_uuid", ast::DataType::Uuid, 2950),
-    ("corun_json", ast::DataType::JSON, 114),
-    ("corun_jsonb", ast::DataType::JSONB, 3802),
+const FUNCTIONS: &[(&str, &str, u32)] = &[
+    ("corun_uuid", "uuid", 2950),
+    ("corun_json", "json", 114),
+    ("corun_jsonb", "jsonb", 3802),
+    ("corun_inet", "inet", 869),
 ];
 
 /// The function that stands for a cast; `None`: DataFusion casts.
 pub(super) fn cast_to(of: &ast::DataType) -> Option<&'static str> {
-    let function = FUNCTIONS.iter().find(|(_, known, _)| known == of)?;
-    Some(function.0)
+    let name = match of {
+        ast::DataType::Uuid | ast::DataType::JSON | ast::DataType::JSONB => of.to_string(),
+        ast::DataType::Custom(name, limits) if limits.is_empty() => name.to_string(),
+        _ => return None,
+    };
+    let known = |(_, known, _): &&(&str, &str, u32)| name.eq_ignore_ascii_case(known);
+    FUNCTIONS.iter().find(known).map(|function| function.0)
 }
 
 /// What a function here casts, and the number of the type to which.
@@ -90,9 +97,12 @@ pub(crate) fn cast_by(function: &ast::Function) -> Option<(&ast::Expr, u32)> {
 /// Writes a UUID, which is no text for DataFusion.
 pub(super) const UUID_TEXT: &str = "corun_uuid_text";
 
+/// The address of an `inet` without its network.
+const HOST: &str = "host";
+
 /// The functions.
 pub(super) fn all() -> impl Iterator<Item = ScalarUDF> {
-    let names = FUNCTIONS.iter().map(|(name, ..)| *name).chain([UUID_TEXT]);
+    let names = FUNCTIONS.iter().map(|(name, ..)| *name).chain([UUID_TEXT, HOST]);
     names.map(|name| {
         ScalarUDF::new_from_impl(Typed {
             name,
@@ -146,14 +156,11 @@ impl ScalarUDFImpl for Typed {
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let of = self.return_type(&[])?;
-        if self.name == UUID_TEXT {
+        if [UUID_TEXT, HOST].contains(&self.name) {
             return Ok(Arc::new(Field::new(self.name, of, true)));
         }
-        let extension = if self.name == "corun_uuid" { UUID } else { JSON };
-        let mut metadata = HashMap::from([(NAME.to_owned(), extension.to_owned())]);
-        if self.name == "corun_jsonb" {
-            metadata.insert(JSONB.to_owned(), String::new());
-        }
+        let known = FUNCTIONS.iter().find(|(name, ..)| *name == self.name);
+        let metadata = known.map_or_else(HashMap::new, |(.., oid)| metadata_of(*oid, -1));
         let nullable = arguments.arg_fields.iter().any(|field| field.is_nullable());
         Ok(Arc::new(
             Field::new(self.name, of, nullable).with_metadata(metadata),
@@ -168,6 +175,8 @@ impl ScalarUDFImpl for Typed {
         let made = match self.name {
             "corun_uuid" => uuids(&array)?,
             UUID_TEXT => uuid_texts(&array)?,
+            "corun_inet" => inets(&array)?,
+            HOST => hosts(&array)?,
             _ => json(&array)?,
         };
         Ok(ColumnarValue::Array(made))
@@ -204,6 +213,23 @@ fn uuid_texts(array: &ArrayRef) -> Result<ArrayRef> {
     };
     let texts = bytes.as_fixed_size_binary().iter().map(|bytes| bytes.map(text));
     Ok(Arc::new(texts.collect::<arrow::array::StringArray>()))
+}
+
+fn inets(array: &ArrayRef) -> Result<ArrayRef> {
+    let texts = cast(array, &DataType::Utf8)?;
+    let mut made = StringBuilder::new();
+    for text in texts.as_string::<i32>() {
+        let read = |text: &str| normal_inet(text.trim()).ok_or_else(|| invalid("inet", text));
+        made.append_option(text.map(read).transpose()?);
+    }
+    Ok(Arc::new(made.finish()))
+}
+
+fn hosts(array: &ArrayRef) -> Result<ArrayRef> {
+    let texts = cast(array, &DataType::Utf8)?;
+    let host = |text: &str| text.split('/').next().unwrap_or_default().to_owned();
+    let hosts = texts.as_string::<i32>().iter().map(|text| text.map(host));
+    Ok(Arc::new(hosts.collect::<arrow::array::StringArray>()))
 }
 
 /// With hyphens wherever, and maybe in braces, as PostgreSQL reads it.

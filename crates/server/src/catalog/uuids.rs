@@ -4,6 +4,7 @@
 //! is not: casts that a statement writes ([`super::typed`]), nor comparisons with lists of parameters (`ANY`).
 
 use super::typed;
+use crate::session::planned_moments;
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -65,6 +66,9 @@ fn compares(operator: &BinaryOperator) -> bool {
 
 impl ExprPlanner for Uuids {
     fn plan_binary_op(&self, of: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        if let Some(planned) = planned_moments(&of.left, &of.op, &of.right, schema) {
+            return Ok(PlannerResult::Planned(planned));
+        }
         if !compares(&of.op) {
             return Ok(PlannerResult::Original(of));
         }

@@ -289,7 +289,7 @@ fn definitions_that_are_refused() {
     let server = Server::start();
     let client = server.client();
     for (of, code, message) in [
-        ("inet", "0A000", "columns of type inet are not supported"),
+        ("cidr", "0A000", "columns of type cidr are not supported"),
         ("nothing", "42704", "type \"nothing\" does not exist"),
         (
             "varchar(0)",

@@ -48,6 +48,7 @@ pub enum Kind {
     Uuid,
     Void,
     Jsonb,
+    Inet,
 }
 
 /// Kind, its name in SQL, its number, that of arrays of it (0: there are none), bytes (-1: it varies).
@@ -63,6 +64,7 @@ const KINDS: &[(Kind, &str, u32, u32, i16)] = &[
     (Kind::Json, "json", 114, 199, -1),
     (Kind::Float4, "real", 700, 1021, 4),
     (Kind::Float8, "double precision", 701, 1022, 8),
+    (Kind::Inet, "inet", 869, 1041, -1),
     (Kind::Unknown, "unknown", 705, 0, -2),
     (Kind::Bpchar, "character", 1042, 1014, -1),
     (Kind::Varchar, "character varying", 1043, 1015, -1),

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::array::{Array, DIMENSIONS_MAX, Dimension, ELEMENTS_MAX};
 use super::calendar::{Date, Time, Timestamp};
+use super::inet;
 use super::interval::Interval;
 use super::kind::{Kind, Type};
 use super::numeric::Numeric;
@@ -40,6 +41,10 @@ pub(super) fn value(of: Type, bytes: &[u8]) -> Result<Value<'_>, Refusal> {
                 return Err(Refusal::new(code::INTERNAL_ERROR, what));
             }
             None => return Err(too_short()),
+        },
+        Kind::Inet => match inet::read_binary(bytes) {
+            Some(text) => Value::Inet(text.into()),
+            None => return Err(wrong("invalid address in external \"inet\" value")),
         },
         Kind::Bytea => Value::Bytea(Cow::Borrowed(bytes)),
         Kind::Date => {

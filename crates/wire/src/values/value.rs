@@ -8,7 +8,7 @@ use super::interval::Interval;
 use super::kind::{Format, Type};
 use super::numeric::Numeric;
 use super::zone::TimeZone;
-use super::{read_binary, read_text, write};
+use super::{inet, read_binary, read_text, write};
 use crate::error::Refusal;
 
 /// A value that is not NULL.
@@ -50,6 +50,8 @@ pub enum Value<'a> {
     Json(Cow<'a, str>),
     /// `jsonb`, likewise.
     Jsonb(Cow<'a, str>),
+    /// `inet`, as PostgreSQL writes it.
+    Inet(Cow<'a, str>),
     /// `void`
     Void,
     /// An array.
@@ -89,6 +91,7 @@ impl<'a> Value<'a> {
             Self::Interval(value) => write::interval(out, format, value),
             Self::Uuid(value) => write::uuid(out, format, value),
             Self::Jsonb(value) => write::jsonb(out, format, value),
+            Self::Inet(value) => inet::write(out, format, value),
             Self::Void => {}
             Self::Array(value) => match format {
                 Format::Text => value.write(out, zone),
@@ -118,6 +121,7 @@ impl<'a> Value<'a> {
             Self::Uuid(value) => Value::Uuid(value),
             Self::Json(value) => Value::Json(Cow::Owned(value.into_owned())),
             Self::Jsonb(value) => Value::Jsonb(Cow::Owned(value.into_owned())),
+            Self::Inet(value) => Value::Inet(Cow::Owned(value.into_owned())),
             Self::Void => Value::Void,
             Self::Array(array) => Value::Array(Array {
                 kind: array.kind,
