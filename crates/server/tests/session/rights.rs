@@ -19,6 +19,8 @@ fn rights_are_in_force_at_once() {
         ("CREATE ROLE analyst", "=CREATE ROLE"),
         ("GRANT SELECT ON t, sales.q1 TO analyst", "=GRANT"),
         ("GRANT USAGE ON SCHEMA sales TO analyst", "=GRANT"),
+        ("GRANT USAGE, SELECT ON SEQUENCE s, sales.q TO analyst", "=GRANT"),
+        ("GRANT ALL ON ALL SEQUENCES IN SCHEMA sales TO analyst", "=GRANT"),
         ("GRANT analyst TO eve", "=GRANT ROLE"),
     ] {
         assert_eq!(server.rows(&mut root, sql), [tag], "{sql}");

@@ -219,6 +219,14 @@ impl Reader<'_> {
             });
             Ok::<_, Refusal>(all.collect::<Result<Vec<_>, _>>()?.concat())
         };
+        let of_sequences = || {
+            let known = ["USAGE", "SELECT", "UPDATE", "ALL"];
+            let mut privileges = privileges.iter();
+            match privileges.find(|privilege| !known.contains(&privilege.as_str())) {
+                None => Ok(()),
+                Some(other) => Err(unknown(other)),
+            }
+        };
         let of_tables = || {
             let all =
                 privileges.iter().map(
@@ -242,27 +250,44 @@ impl Reader<'_> {
                 let tables = schemas.iter().map(|schema| format!("{schema}.*"));
                 Ok((Right::Tables(rights, tables.collect()), at))
             }
-            other @ ("DATABASE" | "FUNCTION" | "SEQUENCE" | "LANGUAGE" | "TYPE" | "TABLESPACE" | "ALL"
-            | "PARAMETER") => Err(unsupported(&format!("a right to {other}"))),
+            // Numbers of sequences are for all: there is nothing to be kept of this.
+            "SEQUENCE" => {
+                of_sequences()?;
+                let (_, at) = self.tables(on + 2)?;
+                Ok((Right::Schemas(Vec::new(), Vec::new()), at))
+            }
+            "ALL" if self.is(on + 2, "SEQUENCES") && self.is(on + 3, "IN") && self.is(on + 4, "SCHEMA") => {
+                of_sequences()?;
+                let (_, at) = self.listed(on + 5, |at| self.name(at))?;
+                Ok((Right::Schemas(Vec::new(), Vec::new()), at))
+            }
+            other @ ("DATABASE" | "FUNCTION" | "LANGUAGE" | "TYPE" | "TABLESPACE" | "ALL" | "PARAMETER") => {
+                Err(unsupported(&format!("a right to {other}")))
+            }
             table => {
                 let rights = of_tables()?;
-                let mut at = on + 1 + usize::from(table == "TABLE");
-                let mut tables = Vec::new();
-                loop {
-                    let first = self.name(at)?;
-                    at += 1;
-                    tables.push(match self.is_token(at, &Token::Period) {
-                        true => {
-                            at += 2;
-                            format!("{first}.{}", self.name(at - 1)?)
-                        }
-                        false => format!(".{first}"),
-                    });
-                    match self.is_token(at, &Token::Comma) {
-                        true => at += 1,
-                        false => return Ok((Right::Tables(rights, tables), at)),
-                    }
+                let (tables, at) = self.tables(on + 1 + usize::from(table == "TABLE"))?;
+                Ok((Right::Tables(rights, tables), at))
+            }
+        }
+    }
+
+    /// Names, each with its schema, or with a point before it.
+    fn tables(&self, mut at: usize) -> Result<(Vec<String>, usize), Refusal> {
+        let mut tables = Vec::new();
+        loop {
+            let first = self.name(at)?;
+            at += 1;
+            tables.push(match self.is_token(at, &Token::Period) {
+                true => {
+                    at += 2;
+                    format!("{first}.{}", self.name(at - 1)?)
                 }
+                false => format!(".{first}"),
+            });
+            match self.is_token(at, &Token::Comma) {
+                true => at += 1,
+                false => return Ok((tables, at)),
             }
         }
     }
