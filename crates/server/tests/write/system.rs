@@ -124,7 +124,8 @@ fn psql_shows_what_it_shows_of_postgresql() {
          WHERE nspname IN ('public', 'sales') ORDER BY 1",
         "SELECT o.conname, d.objsubid, d.description, obj_description(o.oid, 'pg_constraint') FROM pg_constraint o \
          JOIN pg_description d ON d.objoid = o.oid AND d.classoid = 'pg_constraint'::regclass ORDER BY 1",
-        "\\di+ order_customer_id_idx",
+        "SELECT c.relname, d.objsubid, d.description FROM pg_description d JOIN pg_class c ON c.oid = d.objoid \
+         WHERE c.relname LIKE 'order%' ORDER BY 1",
         "SELECT format_type(1043, 14), format_type(1700, 655366), format_type(1042, -1), format_type(1009, NULL)",
     ] {
         let there = postgres.program("psql", "shop", &["-X", "-c", command]).expect();
