@@ -29,6 +29,7 @@ mod prefilter;
 mod rewrite;
 pub mod rule;
 mod share;
+mod semi_filters;
 pub mod sides;
 mod steering;
 mod stock_line;
@@ -132,6 +133,9 @@ fn install_decisions<const N: usize>(
         .position(|rule| rule.name() == "join_selection")
         .map_or(0, |at| at + 1);
     drop(rules.splice(after_selection..after_selection, decisions));
+    let rules = &mut builder.optimizer().get_or_insert_default().rules;
+    let before = rules.iter().position(|rule| rule.name() == semi_filters::BEFORE);
+    rules.insert(before.unwrap_or(rules.len()), Arc::new(semi_filters::FiltersBelowSemiJoins));
     #[cfg(feature = "store")]
     {
         builder = store::install(builder);
