@@ -50,12 +50,7 @@ fn a_dump_of_this_server_is_loaded_by_postgresql_and_here() {
     let whole = pg_dump(&server, &[]).expect();
     let schema = pg_dump(&server, &["--schema-only"]).expect();
     let data = pg_dump(&server, &["--data-only"]).expect();
-    let inserts = pg_dump(&server, &["--inserts"]).expect();
-    for (database, scripts) in [
-        ("whole", &[whole.as_str()][..]),
-        ("parts", &[&schema, &data]),
-        ("inserts", &[&inserts]),
-    ] {
+    for (database, scripts) in [("whole", &[whole.as_str()][..]), ("parts", &[&schema, &data])] {
         load(&postgres, database, scripts);
         let again = Server::start();
         for text in scripts {
