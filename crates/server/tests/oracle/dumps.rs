@@ -90,3 +90,19 @@ fn a_sequence_is_read_as_a_table() {
     assert_eq!(client.lines(read), ["105|t"]);
     assert_eq!(client.error("insert into tickets values (1)").0, "42P01");
 }
+
+#[test]
+fn comparisons_of_poolers_name_their_schema() {
+    let server = Server::start();
+    let client = server.client();
+    client.execute("create table tickets (id int)");
+    for condition in [
+        "operator(pg_catalog.=) any (array['tickets'])",
+        "OPERATOR(pg_catalog.=) 'tickets'",
+    ] {
+        let found = client.lines(&format!(
+            "select relname from pg_catalog.pg_class where relname {condition}"
+        ));
+        assert_eq!(found, ["tickets"], "{condition}");
+    }
+}

@@ -130,6 +130,27 @@ impl Reader<'_> {
         text
     }
 
+    /// The text with `OPERATOR(pg_catalog.=) ANY` as `= ANY`, which the parser takes. Places stay as they are.
+    fn with_plain_any<'a>(&self, mut text: Cow<'a, str>) -> Cow<'a, str> {
+        let begin = self.words.first().map_or(0, |word| word.begin);
+        let token = |at: usize| self.words.get(at).map(|word| &word.token);
+        for at in 0..self.words.len() {
+            let is_equal = self.is(at, "OPERATOR")
+                && self.is(at + 2, "PG_CATALOG")
+                && token(at + 4) == Some(&Token::Eq)
+                && token(at + 5) == Some(&Token::RParen);
+            let (true, true, Some(last)) = (is_equal, self.is(at + 6, "ANY"), self.words.get(at + 5)) else {
+                continue;
+            };
+            let range = self.words[at].begin.saturating_sub(begin)..last.end.saturating_sub(begin);
+            if text.get(range.clone()).is_some() {
+                let plain = format!("{:<width$}", "=", width = range.len());
+                text.to_mut().replace_range(range, &plain);
+            }
+        }
+        text
+    }
+
     fn planned(&self) -> Result<Kind, Refusal> {
         // DataFusion does not get to the end of this recursion, and fills the memory.
         if self.text.contains("WITH RECURSIVE typeinfo_tree") {
@@ -138,7 +159,7 @@ impl Reader<'_> {
             ));
         }
         Ok(Kind::Planned(Arc::new(parsed_by_catalog(
-            &self.with_plain_locks(),
+            &self.with_plain_any(self.with_plain_locks()),
         )?)))
     }
 
