@@ -188,25 +188,41 @@ impl SequenceInner {
         Ok(Some(number))
     }
 
-    /// Gets another block ready, if none is.
-    fn prepare(&self, store: &StoreInner) -> Result<()> {
+    /// Whether so many numbers are ready.
+    fn has(&self, count: u64) -> bool {
+        let places = self.places.lock();
+        places.ready - places.next >= count
+    }
+
+    /// Gets so many numbers ready, and no fewer than a block, if they are not.
+    fn prepare(&self, store: &StoreInner, count: u64) -> Result<()> {
         let _logging = self.logging.lock();
         self.check()?;
-        {
+        let block = u64::from(self.definition.cache);
+        // Not where the places that are ready end: after an error of the disk the log may have more.
+        let logged = self.logged();
+        let more = {
             let mut places = self.places.lock();
-            if places.within {
-                places.ready = places.next.saturating_add(u64::from(self.definition.cache));
-            }
-            if places.next < places.ready {
+            let left = places.ready - places.next;
+            if left >= count {
                 return Ok(());
             }
-        }
-        // Not where the places that are ready end: after an error of the disk the log may have more.
-        let next = self.logged();
-        let ready = next.saturating_add(u64::from(self.definition.cache));
+            if places.within {
+                places.ready = places.next.saturating_add(count.max(block));
+                return Ok(());
+            }
+            match places.ready == logged {
+                true => count - left,
+                false => count,
+            }
+        };
+        let ready = logged.saturating_add(more.max(block));
         self.log(store, ready)?;
         let mut places = self.places.lock();
-        (places.next, places.ready) = (next, ready);
+        if places.ready != logged {
+            places.next = logged;
+        }
+        places.ready = ready;
         Ok(())
     }
 
@@ -263,7 +279,7 @@ impl Sequence {
     }
 
     /// The next number. It belongs to no transaction: nobody gets it again, whether the caller uses it or not, and after a crash neither.
-    /// Once in a block the call waits for the disk.
+    /// Once in a block the call waits for the disk; see [`Sequence::reserve`].
     ///
     /// # Errors
     /// [`StoreError::Sequence`] if it was dropped or has come to the end of the integers; errors of the log, and then no number was given.
@@ -273,7 +289,29 @@ impl Sequence {
             if let Some(number) = self.inner.ready()? {
                 return Ok(number);
             }
-            teams::blocking(|| self.inner.prepare(&self.store))?;
+            teams::blocking(|| self.inner.prepare(&self.store, 1))?;
+        }
+    }
+
+    /// Gets numbers ready for so many calls of [`Sequence::next_value`]: unless others take some, those do not wait for the disk. Those of them
+    /// that nobody takes are lost when the store is opened again, as the rest of a block is.
+    ///
+    /// ```
+    /// # use corun_store::{Options, SequenceDef, Store};
+    /// # let store = Store::in_memory(Options::default())?;
+    /// let sequence = store.create_sequence(SequenceDef::new("s"))?;
+    /// sequence.reserve(1000)?;
+    /// assert_eq!((sequence.next_value()?, sequence.next_value()?), (1, 2));
+    /// # Ok::<(), corun_store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::Sequence`] if it was dropped; errors of the log.
+    pub fn reserve(&self, count: u32) -> Result<()> {
+        self.inner.check()?;
+        match self.inner.has(count.into()) {
+            true => Ok(()),
+            false => teams::blocking(|| self.inner.prepare(&self.store, count.into())),
         }
     }
 

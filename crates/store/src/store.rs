@@ -220,12 +220,15 @@ impl Store {
             timeout: options.lock_timeout,
             detect_after: options.detect_after,
         });
+        let locks = Arc::new(locks);
+        let of_log = Arc::clone(&locks);
+        log.set_others(move || of_log.open());
         let inner = Arc::new(StoreInner {
             home,
             store_id,
             damage: content.damage,
             recovered: content.recovered,
-            locks: Arc::new(locks),
+            locks,
             log,
             memory,
             horizon: Horizon::new(options.snapshots_max),

@@ -274,3 +274,33 @@ fn psql_copies_within_a_text() {
         ["1|a", "2|NULL", "3|c"]
     );
 }
+
+#[test]
+fn a_transaction_writes_more_rows_than_a_million_and_others_go_on() {
+    let (server, client) = started();
+    client.execute("CREATE TABLE t (id int)");
+    let count = (1 << 20) + 1000;
+    let data: String = (0..count).map(|id| format!("{id}\n")).collect();
+    client.execute("BEGIN");
+    assert_eq!(client.copy_in("COPY t FROM STDIN", data.as_bytes()), Ok(count));
+    // Who reads and who writes other rows of the table does not wait for it, nor it for them.
+    let other = server.client();
+    other.execute("BEGIN");
+    other.execute("INSERT INTO t VALUES (-1)");
+    assert_eq!(other.lines("SELECT count(*) FROM t"), ["1"]);
+    client.execute("COMMIT");
+    other.execute("COMMIT");
+    assert_eq!(client.lines("SELECT count(*) FROM t"), [(count + 1).to_string()]);
+
+    client.execute("BEGIN");
+    assert_eq!(client.execute("DELETE FROM t WHERE id >= 0"), count);
+    // A row of those is waited for.
+    let waits = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| other.execute("UPDATE t SET id = id + 1 WHERE id < 10"));
+        assert_eq!(client.lines("SELECT id FROM t"), ["-1"]);
+        client.execute("COMMIT");
+        waits.join().expect("it has waited")
+    });
+    assert_eq!(waits, 1);
+    assert_eq!(client.lines("SELECT id FROM t"), ["0"]);
+}

@@ -131,6 +131,7 @@ impl Log {
             store_id,
             seed: frame::seed(store_id),
             thread: OnceLock::new(),
+            others: OnceLock::new(),
             writer: Mutex::new(Writer::new(&options, last)),
             durable: Line(AtomicU64::new(last.0)),
             disk_bytes: AtomicU64::new(bytes),
@@ -154,6 +155,13 @@ impl Log {
                 thread: Mutex::new(Some(thread)),
             },
         })
+    }
+
+    /// How many transactions are open `open` tells from now on: a group of commits may wait for some of them.
+    pub(crate) fn set_others(&self, open: impl Fn() -> usize + Send + Sync + 'static) {
+        if let To::Files { shared, .. } = &self.to {
+            _ = shared.others.set(Box::new(open));
+        }
     }
 
     /// Commits `payload`: gives it the next timestamp, puts it into the log's buffer, and runs `in_order` with the timestamp;

@@ -33,6 +33,8 @@ pub(super) struct Shared {
     pub(super) seed: u32,
     pub(super) options: LogOptions,
     pub(super) thread: OnceLock<Thread>,
+    /// Tells how many transactions are open, if anybody knows.
+    pub(super) others: OnceLock<Box<dyn Fn() -> usize + Send + Sync>>,
 
     pub(super) durable: Line<AtomicU64>,
     /// Bytes of all segments.
@@ -55,6 +57,11 @@ impl<T> std::ops::Deref for Line<T> {
 impl Shared {
     pub(super) fn durable(&self) -> Ts {
         Ts(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Transactions that are open, and so may commit soon.
+    pub(super) fn open(&self) -> usize {
+        self.others.get().map_or(0, |open| open())
     }
 
     pub(super) fn wake_writer(&self) {
@@ -115,7 +122,7 @@ impl Shared {
 
     /// Whether a commit is durable; if not, a client is unparked once it is, or once the log has failed.
     pub(super) fn tell_durable(&self, ts: Ts, client: &Arc<dyn Park>) -> Result<bool, LogError> {
-        {
+        let wakes = {
             let mut waiting = self.waiting.lock();
             // The writer stores `durable` and sets `failure` before it takes this mutex to look for whom to wake: either we see
             // that here, or it sees us.
@@ -125,9 +132,11 @@ impl Shared {
             if let Some(failure) = &waiting.failure {
                 return Err(LogError::Failed(failure.clone()));
             }
-            waiting.push(ts, client);
+            waiting.push(ts, client)
+        };
+        if wakes {
+            self.wake_writer();
         }
-        self.wake_writer();
         Ok(false)
     }
 

@@ -15,6 +15,8 @@ use crate::ts::Ts;
 pub(super) struct Waiting {
     /// Oldest commit first.
     clients: BinaryHeap<Client>,
+    /// The writer sleeps until so many wait.
+    pub(super) wanted: usize,
     /// Once there, for good.
     pub(super) failure: Option<Failure>,
 }
@@ -49,11 +51,13 @@ impl Waiting {
         self.clients.len()
     }
 
-    pub(super) fn push(&mut self, ts: Ts, park: &Arc<dyn Park>) {
+    /// Whether the writer is to be woken then.
+    pub(super) fn push(&mut self, ts: Ts, park: &Arc<dyn Park>) -> bool {
         self.clients.push(Client {
             ts: Reverse(ts),
             park: Arc::clone(park),
         });
+        self.clients.len() >= self.wanted
     }
 
     /// Moves the clients whose commits are at most `durable` to `woken`.

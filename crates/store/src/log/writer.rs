@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Each round: swap buffers, write all of it, sync if somebody waits or the time has come. Commits that arrive during a sync form
-//! the next group. A round also gets room on the disk before commits need it, and says so where there is none.
+//! the next group, and more where it is likely that others follow soon ([`Writer::gathers`]): a sync costs the processor as much as a short
+//! transaction. A round also gets room on the disk before commits need it, and says so where there is none.
 //! What it is not: a retry. The first effect that fails ends the log, unless nothing failed but getting room.
 
 use std::mem;
@@ -27,6 +28,17 @@ use crate::ts::Ts;
 /// first has a sync of its own, and all others wait for that too. Measured on a twin with syncs of 1 ms, two busy cores: 2
 /// clients 1.1k -> 1.7k durable commits/s, 4 clients 2.0k -> 3.4k, 16 clients 7.2k -> 9.7k. One client alone never waits.
 const PATIENCE: u32 = 4;
+
+/// While transactions are open a group waits for half of those that were seen to commit, so many times as long as a sync takes, and for
+/// [`GATHER_MAX`] at most; the other half keeps the processors busy meanwhile.
+const GATHER: u32 = 4;
+const GATHER_MAX: Duration = Duration::from_millis(1);
+
+/// Shorter naps cost more than they are worth.
+const NAP_MIN: Duration = Duration::from_micros(60);
+
+/// Groups, at most, that wait for nobody after several have in vain.
+const VAIN_MAX: u32 = 63;
 
 /// Bytes reserved on the disk ahead of what is committed, where it has so many. Unmeasured; a commit waits for a reservation when
 /// half of it is committed while the log's thread is busy with one write or sync.
@@ -57,6 +69,20 @@ pub(super) struct Writer {
     /// When the last sync ended, and how long it took.
     synced_at: Instant,
     sync_time: Duration,
+    /// Clients that waited and transactions that were open, together, of late at most.
+    crowd: usize,
+    gathering: Option<Gathering>,
+    /// Groups that will not wait, and how many that will be the next time one has in vain.
+    hurries: u32,
+    vain: u32,
+}
+
+/// The next group, as it was when it began to wait for more.
+struct Gathering {
+    since: Instant,
+    first: usize,
+    /// It has waited for half of the others.
+    napped: bool,
 }
 
 /// What the thread does next.
@@ -64,8 +90,6 @@ enum Next {
     Round(Reason),
     /// At most that long.
     Sleep(Option<Duration>),
-    /// Clients of the last group may come back any moment.
-    Yield,
     /// The log has failed.
     End,
 }
@@ -109,10 +133,6 @@ pub(super) fn run(shared: &Shared) {
                     return;
                 }
             }
-            Next::Yield => {
-                drop(writer);
-                thread::yield_now();
-            }
             Next::Sleep(limit) => {
                 drop(writer);
                 limit.map_or_else(thread::park, thread::park_timeout);
@@ -146,6 +166,10 @@ impl Writer {
             expected: 0,
             synced_at: Instant::now(),
             sync_time: Duration::ZERO,
+            crowd: 0,
+            gathering: None,
+            hurries: 0,
+            vain: 0,
         }
     }
 
@@ -201,18 +225,17 @@ impl Writer {
             self.clean_at = now;
         }
         let waiting = {
-            let waiting = shared.waiting.lock();
+            let mut waiting = shared.waiting.lock();
             if waiting.failure.is_some() {
                 return Next::End;
             }
+            waiting.wanted = 0;
             waiting.len()
         };
         if waiting > 0 {
-            let soon = waiting < self.expected && self.synced_at.elapsed() < self.sync_time / PATIENCE;
-            return if soon {
-                Next::Yield
-            } else {
-                Next::Round(Reason::Sync)
+            return match self.gathers(shared, waiting, now) {
+                Some(limit) => Next::Sleep(Some(limit)),
+                None => Next::Round(Reason::Sync),
             };
         }
         let may_sleep = self.marked == self.written || !shared.segments.lock().has_active();
@@ -244,6 +267,46 @@ impl Writer {
             }
             _ if is_dirty => Next::Round(Reason::Sync),
             _ => Next::Round(Reason::Idle),
+        }
+    }
+
+    /// How long a group waits for more clients, of which the last that is wanted wakes the thread; `None`: it is complete.
+    fn gathers(&mut self, shared: &Shared, waiting: usize, now: Instant) -> Option<Duration> {
+        let open = shared.open();
+        self.crowd = self.crowd.max(waiting + open);
+        let gathering = self.gathering.get_or_insert(Gathering {
+            since: now,
+            first: waiting,
+            napped: false,
+        });
+        let back = (self.expected, self.synced_at + self.sync_time / PATIENCE);
+        let limit = (self.sync_time * GATHER).min(GATHER_MAX);
+        let half = match open > 0 && self.hurries == 0 {
+            true => (self.crowd / 2, gathering.since + limit),
+            false => (0, now),
+        };
+        for (wanted, until) in [back, half] {
+            let left = until.saturating_duration_since(now);
+            if waiting < wanted && left >= NAP_MIN && !shared.buffer.lock().is_half_full() {
+                gathering.napped |= wanted == half.0;
+                // Who came since `waiting` was counted has woken the thread.
+                shared.waiting.lock().wanted = wanted;
+                return Some(left);
+            }
+        }
+        None
+    }
+
+    /// A group of so many is complete.
+    fn gathered(&mut self, group: usize) {
+        self.crowd -= self.crowd.div_ceil(8);
+        match self.gathering.take() {
+            Some(gathering) if gathering.napped && group <= gathering.first => {
+                self.vain = (2 * self.vain + 1).min(VAIN_MAX);
+                self.hurries = self.vain;
+            }
+            Some(gathering) if gathering.napped => self.vain = 0,
+            _ => self.hurries = self.hurries.saturating_sub(1),
         }
     }
 
@@ -332,6 +395,7 @@ impl Writer {
         self.expected = waiting.len();
         waiting.pop_covered(self.written, &mut self.woken);
         drop(waiting);
+        self.gathered(self.woken.len());
         self.synced_at = Instant::now();
         self.clean_at = self.synced_at;
         Ok(())
@@ -400,5 +464,70 @@ impl Writer {
         shared.disk_bytes.store(segments.bytes(), Ordering::Relaxed);
         self.marked = self.written;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Log, LogEnd, To};
+    use super::*;
+    use crate::storage::Twin;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn a_group_waits_for_half_of_those_that_may_commit_unless_it_has_in_vain() {
+        let end = LogEnd::default();
+        let log = Log::start(Arc::new(Twin::new(1)), 7, end, LogOptions::default()).unwrap();
+        let open = Arc::new(AtomicUsize::new(5));
+        let others = Arc::clone(&open);
+        log.set_others(move || others.load(Ordering::Relaxed));
+        let To::Files { shared, .. } = &log.to else {
+            unreachable!()
+        };
+        // The log's thread stays out as long as this is held.
+        let mut writer = shared.writer.lock();
+        let (begin, limit) = (Instant::now(), Duration::from_micros(800));
+        let after = |us| begin + Duration::from_micros(us);
+        let wanted = || shared.waiting.lock().wanted;
+        writer.sync_time = limit / GATHER;
+        assert_eq!(writer.gathers(shared, 1, begin), Some(limit));
+        assert_eq!(wanted(), 3);
+        open.store(4, Ordering::Relaxed);
+        assert_eq!(
+            writer.gathers(shared, 2, after(300)),
+            Some(limit - (after(300) - begin))
+        );
+        open.store(3, Ordering::Relaxed);
+        assert_eq!(writer.gathers(shared, 3, after(400)), None);
+        writer.gathered(3);
+
+        // Alone twice: the next groups are in a hurry, ever more of them.
+        for (vain, hurries) in [(1, 1), (3, 3)] {
+            assert_eq!(writer.gathers(shared, 1, begin), Some(limit));
+            assert_eq!(writer.gathers(shared, 1, after(800)), None);
+            writer.gathered(1);
+            assert_eq!(writer.vain, vain);
+            for _ in 0..hurries {
+                assert_eq!(writer.gathers(shared, 1, begin), None);
+                writer.gathered(1);
+            }
+        }
+        assert_eq!(writer.gathers(shared, 1, begin), Some(limit));
+        assert_eq!(writer.gathers(shared, 2, after(100)), None);
+        writer.gathered(2);
+        assert_eq!((writer.vain, writer.hurries), (0, 0));
+
+        // Nobody else is there: but for those that were, where a sync takes long.
+        open.store(0, Ordering::Relaxed);
+        assert_eq!(writer.gathers(shared, 1, begin), None);
+        writer.gathered(1);
+        (writer.expected, writer.synced_at) = (2, begin);
+        assert_eq!(writer.gathers(shared, 1, begin), None);
+        writer.sync_time = Duration::from_millis(1);
+        assert_eq!(writer.gathers(shared, 1, begin), Some(Duration::from_micros(250)));
+        assert_eq!(wanted(), 2);
+        drop(writer);
+        log.append(b"block", &crate::park::current(), |_| {}).unwrap();
+        log.flush().unwrap();
     }
 }

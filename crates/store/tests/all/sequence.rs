@@ -94,6 +94,38 @@ fn many_threads_get_each_number_once_and_none_is_left_out() {
 }
 
 #[test]
+fn numbers_that_were_reserved_wait_for_the_disk_once() {
+    let disk = Twin::new(1);
+    let store = open(&disk);
+    let sequence = store.create_sequence(SequenceDef::new("s")).unwrap();
+    assert_eq!(sequence.next_value().unwrap(), 1);
+    let before = store.stats().last;
+    sequence.reserve(1000).unwrap();
+    sequence.reserve(1000).unwrap();
+    assert!((2..=1001).all(|number| sequence.next_value().unwrap() == number));
+    assert_eq!(store.stats().last, before.next());
+    assert_eq!(sequence.next_value().unwrap(), 1002);
+    assert_eq!(sequence.last(), (1002, true));
+    drop((store, sequence));
+    let store = open(&disk.crash(1));
+    assert!(store.sequence("s").unwrap().next_value().unwrap() > 1002);
+
+    // Of a sequence that nobody else has.
+    let mut session = store.session_here().unwrap();
+    let transaction = session.begin().unwrap();
+    let own = transaction.create_sequence(SequenceDef::new("own")).unwrap();
+    own.reserve(100).unwrap();
+    assert_eq!(own.next_value().unwrap(), 1);
+    transaction.commit().unwrap();
+    drop(own);
+    let store = {
+        drop((session, store));
+        open(&disk.crash(2))
+    };
+    drop(store);
+}
+
+#[test]
 fn no_number_comes_twice_after_crashes_restarts_and_checkpoints() {
     for seed in 0..25 {
         let mut random = Random::new(seed);
@@ -153,7 +185,11 @@ fn no_number_comes_twice_after_crashes_restarts_and_checkpoints() {
                         .unwrap();
                 }
                 _ => {
-                    for _ in 0..random.below(90) {
+                    let count = random.below(90);
+                    if random.below(3) == 0 {
+                        sequence.reserve(count as u32).unwrap();
+                    }
+                    for _ in 0..count {
                         let number = sequence.next_value().unwrap();
                         assert!(given.insert(number), "seed {seed}, round {round}: {number} again");
                         assert!(number > last);
@@ -202,7 +238,10 @@ fn a_disk_that_fails_gives_no_number_that_a_crash_takes_back() {
         let sequence = store.create_sequence(definition).unwrap();
         disk.stop_after(seed % 20);
         let mut given = Vec::new();
-        for _ in 0..40 {
+        for number in 0..40 {
+            if number % 7 == seed % 7 && sequence.reserve(number as u32 % 11).is_err() {
+                failures += 1;
+            }
             match sequence.next_value() {
                 Ok(number) => given.push(number),
                 Err(_) => {

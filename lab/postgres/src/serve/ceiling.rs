@@ -80,38 +80,51 @@ impl Drop for Ceiling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Constant {
     tag: &'static str,
-    has_row: bool,
+    /// The fields of its one row, int4 all of them; of none: it has no rows.
+    fields: &'static [Option<&'static str>],
     /// The transaction afterwards, as ReadyForQuery says it; `None`: as before.
     status: Option<u8>,
 }
 
+/// A balance, and the number of branches that pgbench asks for first: it draws its keys from so many.
+const ROW: &[Option<&str>] = &[Some("1")];
+/// What it asks next: the place of its accounts in the search path, how they are partitioned, and into how many.
+const NOT_PARTITIONED: &[Option<&str>] = &[Some("1"), None, Some("0")];
+
 impl Constant {
     fn of(sql: &[u8]) -> Constant {
-        let (tag, has_row, status) = match sql.first().map(u8::to_ascii_uppercase) {
-            Some(b'S') => ("SELECT 1", true, None),
-            Some(b'U') => ("UPDATE 1", false, None),
-            Some(b'I') => ("INSERT 0 1", false, None),
-            Some(b'B') => ("BEGIN", false, Some(b'T')),
-            _ => ("COMMIT", false, Some(b'I')),
+        let (tag, fields, status) = match sql.first().map(u8::to_ascii_uppercase) {
+            Some(b'S') if sql.starts_with(b"select o.n, p.partstrat") => ("SELECT 1", NOT_PARTITIONED, None),
+            Some(b'S') => ("SELECT 1", ROW, None),
+            Some(b'U') => ("UPDATE 1", [].as_slice(), None),
+            Some(b'I') => ("INSERT 0 1", [].as_slice(), None),
+            Some(b'B') => ("BEGIN", [].as_slice(), Some(b'T')),
+            _ => ("COMMIT", [].as_slice(), Some(b'I')),
         };
-        Constant { tag, has_row, status }
+        Constant { tag, fields, status }
     }
 
     fn describe(self, out: &mut Vec<u8>) {
-        match self.has_row {
-            // One column `abalance` of the type int4.
-            true => message(
-                out,
-                b'T',
-                b"\0\x01abalance\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0",
-            ),
-            false => message(out, b'n', b""),
+        if self.fields.is_empty() {
+            return message(out, b'n', b"");
         }
+        let mut body = (self.fields.len() as u16).to_be_bytes().to_vec();
+        for _ in self.fields {
+            // Of the type int4.
+            body.extend(b"abalance\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0");
+        }
+        message(out, b'T', &body);
     }
 
     fn execute(self, out: &mut Vec<u8>) {
-        if self.has_row {
-            message(out, b'D', b"\0\x01\0\0\0\x010");
+        if !self.fields.is_empty() {
+            let mut body = (self.fields.len() as u16).to_be_bytes().to_vec();
+            for field in self.fields {
+                let length = field.map_or(-1, |field| field.len() as i32);
+                body.extend(length.to_be_bytes());
+                body.extend(field.unwrap_or_default().as_bytes());
+            }
+            message(out, b'D', &body);
         }
         message(out, b'C', &[self.tag.as_bytes(), b"\0"].concat());
     }
@@ -143,7 +156,7 @@ impl Session {
         match kind {
             b'Q' => {
                 let constant = Constant::of(body);
-                if constant.has_row {
+                if !constant.fields.is_empty() {
                     constant.describe(out);
                 }
                 constant.execute(out);
@@ -259,5 +272,11 @@ mod tests {
                 (&[tag.to_owned()][..], rows)
             );
         }
+        // What pgbench asks before it begins: it takes the answer to be of three columns, the second NULL where there are no partitions.
+        let answer = client
+            .run("select o.n, p.partstrat, pg_catalog.count(i.inhparent) from pg_catalog.pg_class as c");
+        let fields = ["1", "0"].map(|field| Some(field.to_owned()));
+        let [place, partitions] = fields;
+        assert_eq!(answer.expect("an answer").rows, [[place, None, partitions]]);
     }
 }
