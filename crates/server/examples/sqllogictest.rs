@@ -1,9 +1,10 @@
 //! Runs sqllogictest files of DataFusion against a server, record by record, and counts: `scripts/serve-sqllogictest` starts it.
 //!
 //! ```text
-//! sqllogictest LOGIN FILE... [--failures]
+//! sqllogictest LOGIN FILE... [--failures | --passed]
 //! ```
 //!
+//! `--failures` shows each record that failed, with its reason; `--passed` names the place of each that passed, for a comparison of servers.
 //! Each file has a session of its own. A record has passed if its rows are the expected ones (values as DataFusion writes them: see `text`),
 //! or if it fails where an error is expected, whatever its words. What cannot be had on a server that only reads is not applicable: what
 //! writes, what needs tables made by that or files that are not published, and plans.
@@ -129,6 +130,11 @@ impl Session {
         let (client, connection) = tokio_postgres::connect(login, NoTls).await?;
         tokio::spawn(connection);
         client.batch_execute("SET statement_timeout = '60s'").await?;
+        // Where there are schemas to write to, a file has one of its own.
+        let made = client.simple_query("CREATE SCHEMA IF NOT EXISTS records").await;
+        if made.is_ok() {
+            client.batch_execute("SET search_path = records, public").await?;
+        }
         Ok(Session {
             client,
             missing: HashSet::new(),
@@ -243,6 +249,8 @@ impl Session {
     }
 
     async fn end(self) {
+        _ = self.client.simple_query("ROLLBACK").await;
+        _ = self.client.simple_query("DROP SCHEMA records CASCADE").await;
         for name in &self.made {
             _ = self
                 .client
@@ -259,7 +267,7 @@ fn skipped(conditions: &[Condition]) -> bool {
     })
 }
 
-async fn file(login: &str, path: &str, failures: bool) -> Result<Counts, String> {
+async fn file(login: &str, path: &str, failures: bool, passed: bool) -> Result<Counts, String> {
     let records = parse_file::<DefaultColumnType>(path).map_err(|error| error.to_string())?;
     let mut session = Session::open(login).await.map_err(|error| error.to_string())?;
     let mut counts = Counts::default();
@@ -294,7 +302,12 @@ async fn file(login: &str, path: &str, failures: bool) -> Result<Counts, String>
             _ => continue,
         };
         match ended {
-            Ended::Passed => counts.passed += 1,
+            Ended::Passed => {
+                counts.passed += 1;
+                if passed {
+                    println!("passed: {loc}");
+                }
+            }
             Ended::NotApplicable(why) => *counts.not_applicable.entry(why).or_default() += 1,
             Ended::Failed(why) => {
                 counts.failed += 1;
@@ -314,15 +327,19 @@ async fn file(login: &str, path: &str, failures: bool) -> Result<Counts, String>
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-    let failures = arguments.iter().any(|argument| argument == "--failures");
-    arguments.retain(|argument| argument != "--failures");
+    let mut flag = |name: &str| {
+        let before = arguments.len();
+        arguments.retain(|argument| argument != name);
+        arguments.len() < before
+    };
+    let (failures, passed) = (flag("--failures"), flag("--passed"));
     let [login, files @ ..] = arguments.as_slice() else {
-        eprintln!("usage: sqllogictest LOGIN FILE... [--failures]");
+        eprintln!("usage: sqllogictest LOGIN FILE... [--failures | --passed]");
         return ExitCode::from(2);
     };
     let mut sum = Counts::default();
     for path in files {
-        match file(login, path, failures).await {
+        match file(login, path, failures, passed).await {
             Ok(counts) => {
                 println!(
                     "{path} {} passed, {} failed, {} not applicable",

@@ -8,7 +8,6 @@
 //!
 //! What it is not: the transaction, which the session has.
 
-use crate::session::LockTurns;
 use crate::write::{Deferrable, TableInfo, deferrable, describe};
 use corun_datafusion::store::Moments;
 use corun_store::{DeferredKeys, PUBLIC, Sequence, Snapshot, Store, StoreError, Table};
@@ -28,8 +27,6 @@ type KnownAt = (u64, Arc<TableInfo>);
 /// What all sessions know of the tables of a store.
 #[derive(Debug, Default)]
 pub(crate) struct TableCache {
-    /// Who waits for the end of whose transaction.
-    turns: Arc<LockTurns>,
     /// Raised after each transaction that has defined something.
     version: AtomicU64,
     /// By schema and name, with the version that each was read at.
@@ -75,10 +72,6 @@ impl StoreView {
 
     pub(crate) fn store(&self) -> &Store {
         &self.store
-    }
-
-    pub(crate) fn turns(&self) -> &Arc<LockTurns> {
-        &self.cache.turns
     }
 
     /// What statements read from now on; `None`: the newest durable moment, each statement its own.

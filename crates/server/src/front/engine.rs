@@ -70,7 +70,7 @@ pub trait SqlSession: Send + 'static {
 
     /// Whether a simple query is so short that the event loop's own thread runs it: it never plans, and leaves that thread before it waits. Asked
     /// for each text, so it has to be quick.
-    fn is_short_text(&self, sql: &str) -> bool {
+    fn is_short_text(&mut self, sql: &str) -> bool {
         _ = sql;
         false
     }
@@ -187,7 +187,7 @@ impl SqlSession for ClientSession {
     type Prepared = Arc<Prepared>;
     type Portal = Portal;
 
-    fn is_short_text(&self, sql: &str) -> bool {
+    fn is_short_text(&mut self, sql: &str) -> bool {
         ClientSession::is_short_text(self, sql)
     }
 
@@ -211,12 +211,8 @@ impl SqlSession for ClientSession {
     async fn prepare(&mut self, sql: &str, types: &[u32]) -> Result<Described<Arc<Prepared>>, Refusal> {
         let statement = match self.parsed_before(sql, types) {
             Some(statement) => statement,
-            None => {
-                let parsed = self.one(sql)?;
-                let statement = ClientSession::prepare(self, parsed, types).await?;
-                self.note_parse(sql, types, &statement).await;
-                statement
-            }
+            // In a box: what plans is far larger than what runs.
+            None => Box::pin(self.parse_anew(sql, types)).await?,
         };
         Ok(Described {
             parameters: statement.parameters.clone(),

@@ -86,8 +86,12 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
     /// # Errors
     /// When the kernel does not let us wait.
     pub fn run(&mut self, reactor: &mut R) -> std::io::Result<()> {
+        self.mailbox.read_here();
         loop {
+            // Its own letters ring no bell.
+            self.mail(reactor);
             let wait = match self.clients.is_empty() && self.stopped.is_none() {
+                _ if self.mailbox.has_letters() => Some(Duration::ZERO),
                 true => None,
                 false => Some((self.ticked + TICK).saturating_sub(self.now)),
             };
@@ -389,7 +393,7 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
         client.begun = None;
         // The bytes stay counted until the task is done with them.
         let inbox = std::mem::take(&mut client.inbox);
-        let Stage::Idle(work) = std::mem::replace(&mut client.stage, Stage::Leaving) else {
+        let Stage::Idle(mut work) = std::mem::replace(&mut client.stage, Stage::Leaving) else {
             return;
         };
         let id = client.id;
@@ -451,7 +455,8 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
         match back {
             Back::Ready(work, mut rest) => {
                 client.stage = Stage::Idle(work);
-                if !rest.is_empty() {
+                // Empty ones, too, for their memory.
+                if !rest.is_empty() || client.inbox.is_empty() {
                     rest.append(&mut client.inbox);
                     client.inbox = rest;
                 }
@@ -485,18 +490,20 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             return;
         };
         let token = client.transport.token;
+        let mut sent = Vec::new();
         for _ in 0..CHUNKS_PER_TURN {
             if reactor.queued(token) >= QUEUED_BYTES_MAX {
                 // Until `Drained`.
                 return;
             }
-            let Some(chunk) = client.pipe.take() else {
+            let Some(chunk) = client.pipe.take(sent) else {
                 if matches!(client.stage, Stage::Leaving) {
                     self.close(reactor, id.slot);
                 }
                 return;
             };
             client.transport.send(reactor, &chunk);
+            sent = chunk;
         }
         self.mailbox.post(Mail::Output(id));
     }
@@ -602,6 +609,12 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             .filter(|(_, client)| over(client))
             .map(|(slot, _)| slot)
             .collect();
+        // What waits for others looks whether it has waited long enough.
+        for client in self.clients.iter().map(|(_, client)| client) {
+            if let Stage::Waiting(_) = client.stage {
+                self.mailbox.post(Mail::Woken(client.id));
+            }
+        }
         for slot in slots {
             let refusal = match self.clients[slot].stage {
                 Stage::Login(..) => {

@@ -25,6 +25,9 @@ const PIECE_BYTES: usize = 4 * PENDING_BYTES;
 /// Chunks of a statement are gathered up to here, so that a short answer is one write. Unmeasured.
 const GATHERED_BYTES: usize = 16 << 10;
 
+/// Memory of a buffer that is kept for the next messages of its client. Unmeasured.
+pub(super) const KEPT_BYTES_MAX: usize = 4 << 10;
+
 /// What a task and its client's event loop share.
 pub(super) struct Pipe {
     state: Mutex<PipeState>,
@@ -41,6 +44,8 @@ struct PipeState {
     /// The event loop knows that there is something.
     announced: bool,
     closed: bool,
+    /// An empty one, for its memory.
+    spare: Vec<u8>,
 }
 
 impl Pipe {
@@ -55,9 +60,13 @@ impl Pipe {
         }
     }
 
-    /// The next chunk for the socket.
-    pub fn take(&self) -> Option<Vec<u8>> {
+    /// The next chunk for the socket, and back with the one that was sent.
+    pub fn take(&self, mut sent: Vec<u8>) -> Option<Vec<u8>> {
+        sent.clear();
         let mut state = self.state.lock();
+        if (1..=KEPT_BYTES_MAX).contains(&sent.capacity()) {
+            state.spare = sent;
+        }
         let Some(chunk) = state.chunks.pop_front() else {
             state.announced = false;
             return None;
@@ -112,11 +121,13 @@ impl Pipe {
         }
     }
 
-    fn put(&self, chunk: Vec<u8>) {
+    /// Returns an empty buffer.
+    fn put(&self, chunk: Vec<u8>) -> Vec<u8> {
         let mut state = self.state.lock();
         if state.closed {
-            return;
+            return Vec::new();
         }
+        let spare = std::mem::take(&mut state.spare);
         state.bytes += chunk.len();
         state.chunks.push_back(chunk);
         let announce = !std::mem::replace(&mut state.announced, true);
@@ -124,6 +135,7 @@ impl Pipe {
         if announce {
             self.mailbox.post(Mail::Output(self.client));
         }
+        spare
     }
 
     /// Returns once the client is gone.
@@ -174,7 +186,7 @@ impl Outlet {
         if !self.pending.is_empty() {
             self.pipe.room().await?;
             let all = std::mem::take(&mut self.pending);
-            self.pipe.put(match std::mem::take(&mut self.sent) {
+            self.pending = self.pipe.put(match std::mem::take(&mut self.sent) {
                 0 => all,
                 sent => all[sent..].to_vec(),
             });

@@ -1,8 +1,9 @@
 //! [`Shared`]: what event loops and tasks have in common: who may come in, keys of cancel requests, letters between threads, the end.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::ThreadId;
 use std::time::Instant;
 
 use corun_model::server_status::Connections;
@@ -45,6 +46,8 @@ pub(super) enum Mail {
 pub(super) struct Mailbox {
     letters: Mutex<Vec<Mail>>,
     waker: Waker,
+    /// The event loop's thread, which looks for letters before it waits.
+    reader: OnceLock<ThreadId>,
 }
 
 impl Mailbox {
@@ -52,12 +55,25 @@ impl Mailbox {
         Self {
             letters: Mutex::default(),
             waker,
+            reader: OnceLock::new(),
         }
+    }
+
+    /// The calling thread is the event loop's from now on.
+    pub fn read_here(&self) {
+        _ = self.reader.set(std::thread::current().id());
+    }
+
+    /// Whether there is something.
+    pub fn has_letters(&self) -> bool {
+        !self.letters.lock().is_empty()
     }
 
     pub fn post(&self, mail: Mail) {
         self.letters.lock().push(mail);
-        self.waker.wake();
+        if self.reader.get() != Some(&std::thread::current().id()) {
+            self.waker.wake();
+        }
     }
 
     pub fn take(&self) -> Vec<Mail> {

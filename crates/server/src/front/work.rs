@@ -13,10 +13,10 @@ use ring::rand::SecureRandom as _;
 use tokio::sync::oneshot;
 
 use super::engine::{SqlEngine, SqlSession};
-use super::outlet::{Outlet, Pipe};
+use super::outlet::{KEPT_BYTES_MAX, Outlet, Pipe};
 use super::shared::{Admission, ClientId, Mail, Mailbox, Shared, shutdown};
 use crate::session::{CopyDone, CopyWanted, Effect, Gone, Identity, Ran};
-use crate::short::on_event_loop;
+use crate::short::{on_event_loop, unless};
 
 /// Statements of one client that an event loop runs before others have their turn. Unmeasured.
 const SHORT_STATEMENTS_MAX: usize = 16;
@@ -188,13 +188,19 @@ pub(super) async fn begin<E: SqlEngine>(
 pub(super) async fn serve<S: SqlSession>(mut work: Box<Work<S>>, mut inbox: Vec<u8>) -> Back<S> {
     let pipe = Arc::clone(work.outlet.pipe());
     // Of a client that is gone nothing goes on, whatever a cancel request has missed.
-    let done = tokio::select! {
-        done = work.messages(&inbox) => done,
-        () = pipe.gone() => Err(Stop::Gone),
+    let done = match pipe.is_closed() {
+        true => Err(Stop::Gone),
+        false => {
+            let gone = async {
+                pipe.gone().await;
+                Err(Stop::Gone)
+            };
+            unless(work.messages(&inbox), gone).await
+        }
     };
     match done {
         Ok(used) => {
-            if used == inbox.len() {
+            if used == inbox.len() && inbox.capacity() > KEPT_BYTES_MAX {
                 inbox = Vec::new();
             } else {
                 inbox.drain(..used);
@@ -212,7 +218,7 @@ pub(super) async fn serve<S: SqlSession>(mut work: Box<Work<S>>, mut inbox: Vec<
 
 impl<S: SqlSession> Work<S> {
     /// Whether all whole messages are so short that they need no task, and few.
-    pub(super) fn is_short(&self, mut inbox: &[u8]) -> bool {
+    pub(super) fn is_short(&mut self, mut inbox: &[u8]) -> bool {
         if self.copies.is_some() || self.session.is_between() {
             return false;
         }

@@ -105,13 +105,13 @@ impl Statements {
         self.log
     }
 
-    /// A statement begins.
-    pub fn begin(self: &Arc<Self>, session: &Arc<SessionName>, text: Arc<str>) -> Running {
+    /// A statement has begun.
+    pub fn begin(self: &Arc<Self>, session: &Arc<SessionName>, text: Arc<str>, begun: Instant) -> Running {
         Running {
             statements: Arc::clone(self),
             session: Arc::clone(session),
             text,
-            begun: Instant::now(),
+            begun,
             is_open: true,
         }
     }
@@ -274,7 +274,7 @@ mod tests {
             min_duration: Some(Duration::ZERO),
             parameters: false,
         }));
-        let begin = |text: &str| statements.begin(&session(), text.into());
+        let begin = |text: &str| statements.begin(&session(), text.into(), Instant::now());
         let work = Work {
             rows: 3,
             bytes: 100,
@@ -322,7 +322,7 @@ mod tests {
         for number in 0..2 * SLOW_MAX {
             let text = format!("select {number}");
             statements
-                .begin(&session(), text.into())
+                .begin(&session(), text.into(), Instant::now())
                 .end(&Work::default(), None);
         }
         let slow = statements.slow();
@@ -331,7 +331,7 @@ mod tests {
         // Quick ones are none of them by default.
         let usual = Arc::new(Statements::default());
         usual
-            .begin(&session(), "select 1".into())
+            .begin(&session(), "select 1".into(), Instant::now())
             .end(&Work::default(), None);
         assert_eq!((usual.slow().len(), usual.totals().completed), (0, 1));
     }

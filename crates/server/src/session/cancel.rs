@@ -48,6 +48,10 @@ impl CancelHandle {
 pub(super) struct Running(CancelHandle);
 
 impl Running {
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
     /// Returns once the statement was cancelled.
     pub(super) async fn cancelled(&self) -> Refusal {
         let inner = &self.0.0;

@@ -114,8 +114,9 @@ pub struct ClientSession {
     constants: Constants,
     pub(super) shared: Arc<Shared>,
     name: Arc<SessionName>,
-    /// What the statement that runs has done so far.
+    /// What the statement that runs has done so far, and when it began.
     work: Work,
+    begun: Instant,
     pub(super) cancel: CancelHandle,
     pub(super) transaction: TransactionStatus,
     pub(super) savepoints: Vec<String>,
@@ -182,6 +183,7 @@ impl ClientSession {
             shared,
             name: Arc::new(name),
             work: Work::default(),
+            begun: Instant::now(),
             cancel: CancelHandle::default(),
             transaction: TransactionStatus::Idle,
             savepoints: Vec::new(),
@@ -235,7 +237,7 @@ impl ClientSession {
         statement: Parsed,
         types: &[u32],
     ) -> Result<Arc<Prepared>, Refusal> {
-        let limits = self.begin(&statement);
+        let limits = self.begin(&statement.text);
         if !statement.kind.is_quick() {
             self.leave_short_path().await;
         }
@@ -359,8 +361,10 @@ impl ClientSession {
         of: &Arc<Prepared>,
         parameters: impl Iterator<Item = (Format, Option<&'v [u8]>)>,
     ) -> Result<Portal, Refusal> {
-        let bound = self.scalars(of, parameters);
-        let parameters = self.ended(bound, &of.statement)?;
+        let parameters = match self.scalars(of, parameters) {
+            Ok(parameters) => parameters,
+            failed => self.ended(failed, &of.statement)?,
+        };
         Ok(Portal {
             prepared: Arc::clone(of),
             parameters,
@@ -450,21 +454,27 @@ impl ClientSession {
     /// From here on a statement is counted, whatever becomes of it.
     fn running(&mut self, text: &Arc<str>) -> Running {
         self.work = Work::default();
-        self.engine.statements.begin(&self.name, Arc::clone(text))
+        self.begun = Instant::now();
+        self.engine
+            .statements
+            .begin(&self.name, Arc::clone(text), self.begun)
     }
 
     /// What does not come to be run counts as one statement that failed: a text that is not SQL, values that are none of their types.
     fn unread(&self, text: &str, refusal: &Refusal) {
         let text = &text[..text.floor_char_boundary(UNREAD_BYTES_MAX)];
-        let running = self.engine.statements.begin(&self.name, text.into());
+        let running = self
+            .engine
+            .statements
+            .begin(&self.name, text.into(), Instant::now());
         running.end(&Work::default(), Some(refusal.code));
     }
 
     /// A statement begins, with what was set before it.
-    fn begin(&mut self, statement: &Parsed) -> Limits {
+    fn begin(&mut self, text: &Arc<str>) -> Limits {
         self.apply_settings();
         self.constants.begin();
-        self.shared.begins(&statement.text);
+        self.shared.begins(text, self.begun);
         let most = self.engine.rights.limits(&self.shared.who.user).statement_timeout;
         let timeout = {
             let mut settings = self.shared.settings.lock();
@@ -508,12 +518,12 @@ impl ClientSession {
     fn apply_settings(&mut self) {
         let (version, zone) = {
             let settings = self.shared.settings.lock();
+            if settings.version == self.applied {
+                return;
+            }
             (settings.version, settings.zone_name())
         };
         let before = std::mem::replace(&mut self.applied, version);
-        if version == before {
-            return;
-        }
         let path = self.shared.search_path();
         let state = self.context.state_ref();
         let mut state = state.write();

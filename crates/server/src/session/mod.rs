@@ -11,6 +11,7 @@
 //! Sync, [`ClientSession::end_pipeline`]. All futures are polled on [`Engine::runtime`]. After each call [`ClientSession::take_effects`] says
 //! what else the client has to hear. What it is not: a place for logins or rights; [`Rights`] answers what a user may do.
 
+mod backup;
 mod bounded;
 mod cancel;
 mod client;
@@ -29,6 +30,7 @@ mod shared;
 mod statement;
 mod store_error;
 mod store_transaction;
+mod typing;
 mod values;
 mod writing;
 mod zone;
@@ -38,6 +40,7 @@ pub use client::{ClientSession, Effect, Identity, Prepared};
 pub use copying::{CopyDone, CopyWanted};
 pub use engine::{Engine, EngineConfig, FullRights, MakeEngine, Rights, ServerError};
 pub(crate) use error::refusal as refusal_of_datafusion;
+pub(crate) use parameters::read_scalar;
 pub use portal::{Gone, Portal, Ran, Sink};
 pub use statement::Parsed;
 pub(crate) use statement::byte_of;
@@ -45,4 +48,5 @@ pub(crate) use store_error::refusal_of;
 pub(crate) use store_transaction::{Isolation, StoreFailure, StoreTransaction};
 pub(crate) use values::{Cells, as_told, cells_as, columns_of, padded, plain as plain_columns};
 pub(crate) use writing::names;
+pub(crate) use typing::planned_moments;
 pub(crate) use zone::Zone;

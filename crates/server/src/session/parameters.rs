@@ -7,7 +7,7 @@ use super::values::type_of;
 use crate::catalog::{cast_by, pg_type_of};
 use arrow::datatypes::{DataType, FieldRef, IntervalMonthDayNano, TimeUnit};
 use corun_wire::error::{Refusal, code};
-use corun_wire::values::{Date, Kind, Numeric, Timestamp, Type, Value};
+use corun_wire::values::{Date, Format, Kind, Numeric, TimeZone, Timestamp, Type, Value};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement;
@@ -54,6 +54,7 @@ pub(super) fn type_named(name: &str) -> Option<Type> {
         "uuid" => Kind::Uuid,
         "json" => Kind::Json,
         "jsonb" => Kind::Jsonb,
+        "inet" => Kind::Inet,
         _ => return None,
     };
     match array {
@@ -307,7 +308,7 @@ pub(super) fn scalar(of: Type, value: Option<Value<'_>>) -> Result<ScalarValue, 
         Value::Float4(value) => ScalarValue::Float32(Some(value)),
         Value::Float8(value) => ScalarValue::Float64(Some(value)),
         Value::Numeric(value) => numeric(&value)?,
-        Value::Text(value) | Value::Json(value) | Value::Jsonb(value) => {
+        Value::Text(value) | Value::Json(value) | Value::Jsonb(value) | Value::Inet(value) => {
             ScalarValue::Utf8(Some(value.into_owned()))
         }
         Value::Bytea(value) => ScalarValue::Binary(Some(value.into_owned())),
@@ -339,7 +340,7 @@ pub(super) fn scalar(of: Type, value: Option<Value<'_>>) -> Result<ScalarValue, 
             let mut text = Vec::new();
             value.write(
                 &mut text,
-                corun_wire::values::Format::Text,
+                Format::Text,
                 &corun_wire::values::FixedOffset::UTC,
             );
             ScalarValue::Utf8(Some(String::from_utf8_lossy(&text).into_owned()))
@@ -370,6 +371,20 @@ pub(super) fn scalar(of: Type, value: Option<Value<'_>>) -> Result<ScalarValue, 
             ScalarValue::List(ScalarValue::new_list_nullable(&elements, &arrow_type(kind)))
         }
     })
+}
+
+/// A parameter in text format; `None`: its type has no such value.
+pub(crate) fn read_scalar(of: Type, text: &str, zone: &dyn TimeZone) -> Option<ScalarValue> {
+    // Blanks at its end do not count.
+    let text = match of {
+        Type {
+            kind: Kind::Bpchar,
+            array: false,
+        } => text.trim_end_matches(' '),
+        _ => text,
+    };
+    let value = Value::read(of, Format::Text, text.as_bytes(), zone).ok()?;
+    scalar(of, Some(value)).ok()
 }
 
 fn microseconds(of: Timestamp) -> Option<i64> {

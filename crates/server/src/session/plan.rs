@@ -5,6 +5,7 @@ use super::client::ClientSession;
 use super::error::{self, more};
 use super::parameters;
 use super::settings::check_bounds;
+use super::typing;
 use super::values::columns_of;
 use super::writing::plain;
 use crate::catalog::{Scopes, folded};
@@ -91,8 +92,19 @@ impl ClientSession {
         let analyzer = state.analyzer();
         let analyzed = analyzer.execute_and_check(plan.clone(), state.config_options(), |_, _| {});
         // What is wrong with it is told when it runs.
-        let plan = analyzed.as_ref().unwrap_or(plan);
-        let columns = columns_of(plan.schema().as_arrow());
+        let typed = analyzed.as_ref().unwrap_or(plan);
+        let mut columns = columns_of(typed.schema().as_arrow());
+        let texts = columns
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, of)| of.of == Type::TEXT);
+        for (at, column) in texts.filter(|_| self.store.is_some()) {
+            if let Some(of) =
+                typing::origin(plan, at).and_then(|of| Some((Type::of(of.oid.unsigned_abs())?, of.modifier)))
+            {
+                (column.of, column.modifier) = of;
+            }
+        }
         match columns.len() <= COLUMNS_MAX {
             true => Ok(columns),
             false => {
@@ -152,6 +164,11 @@ impl ClientSession {
         if let LogicalPlan::Dml(dml) = &plan {
             return Err(read_only(&dml.op.to_string().to_uppercase()));
         }
+        let plan = match self.store.is_some() {
+            true => typing::typed(plan, self.zone(), &self.zone_name())
+                .map_err(|error| error::refusal(&error, text))?,
+            false => plan,
+        };
         let plan = self.engine.data.gate_plan(plan, files)?;
         if let LogicalPlan::Statement(PlannedStatement::SetVariable(set)) = &plan {
             check_bounds(&set.variable, &set.value, self.engine.rights.is_superuser(user))?;

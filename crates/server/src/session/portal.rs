@@ -7,6 +7,7 @@ use super::share::Turn;
 use super::values::{cells_as, cells_shown, plain};
 use super::zone::Zone;
 use crate::operate::Work;
+use crate::short::unless;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use corun_datafusion::Submitted;
@@ -425,11 +426,10 @@ impl Limits {
         &self,
         work: impl Future<Output = Result<T, Refusal>>,
     ) -> Result<T, Refusal> {
-        tokio::select! {
-            biased;
-            refusal = self.over() => Err(refusal),
-            done = work => done,
+        if self.running.is_cancelled() {
+            return Err(self.over().await);
         }
+        unless(work, async { Err(self.over().await) }).await
     }
 
     /// Hands what was written to the sink.

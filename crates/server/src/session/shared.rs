@@ -10,7 +10,7 @@ use crate::users::WriteRight;
 use corun_model::cache::coschedule::QueryId;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Longest statement that `pg_stat_activity` shows, PostgreSQL's number.
 const SHOWN_BYTES_MAX: usize = 1024;
@@ -28,8 +28,8 @@ pub(super) struct Shared {
 
 #[derive(Default)]
 struct Doing {
-    query: String,
-    started: Option<i64>,
+    query: Arc<str>,
+    started: Option<Instant>,
     state: &'static str,
     /// Its number at the coordinator.
     query_id: Option<QueryId>,
@@ -65,18 +65,21 @@ impl Shared {
         }
     }
 
-    /// A statement begins.
-    pub(super) fn begins(&self, query: &str) {
-        let end = (0..=SHOWN_BYTES_MAX.min(query.len()))
-            .rev()
-            .find(|end| query.is_char_boundary(*end));
-        let shown = query.get(..end.unwrap_or(0)).unwrap_or_default();
-        *self.doing.lock() = Doing {
-            query: shown.to_owned(),
-            started: Some(now()),
+    /// A statement has begun.
+    pub(super) fn begins(&self, query: &Arc<str>, begun: Instant) {
+        let query = match query.len() <= SHOWN_BYTES_MAX {
+            true => Arc::clone(query),
+            // A long one would be kept until the next.
+            false => query[..query.floor_char_boundary(SHOWN_BYTES_MAX)].into(),
+        };
+        let doing = Doing {
+            query,
+            started: Some(begun),
             state: "active",
             query_id: None,
         };
+        // What was there is let go of behind the lock.
+        let _before = std::mem::replace(&mut *self.doing.lock(), doing);
     }
 
     /// The coordinator has it under this number.
@@ -101,7 +104,10 @@ impl Shared {
             client_address: self.who.address.map(|address| address.to_string()),
             client_port: self.who.address.map(|_| 0),
             started: Some(self.started),
-            query_started: doing.started,
+            query_started: doing.started.map(|started| {
+                let ago = i64::try_from(started.elapsed().as_micros()).unwrap_or(i64::MAX);
+                now().saturating_sub(ago)
+            }),
             state: doing.state.to_owned(),
             query_id: doing.query_id.and_then(|id| i64::try_from(id.0).ok()),
             waits_for: None,

@@ -12,12 +12,11 @@
 //! What it is not: what clients call a transaction, which may be open while there is none here (`BEGIN` alone); the session knows that.
 
 use super::cancel::CancelHandle;
-use super::lock_turns::LockTurn;
 use super::store_error::refusal_of;
 use crate::data::{DICTIONARY, StoreView};
 use crate::short::may_block;
 use crate::write::{Deferrable, deferrable};
-use corun_store::lock::{HeldBy, LockError};
+use corun_store::lock::LockError;
 use corun_store::park::{self, Park};
 use corun_store::{
     DeferredKeys, Durability, Lock, Savepoint, Session, Snapshot, Store, StoreError, Table, Transaction,
@@ -79,17 +78,6 @@ impl StoreFailure {
         match self {
             StoreFailure::Store(error) => refusal_of(&error),
             StoreFailure::Told(refusal) => refusal,
-        }
-    }
-
-    /// Whose transaction has the lock that was not granted, where it is one.
-    fn refused_by(&self) -> Option<u32> {
-        match self {
-            StoreFailure::Store(StoreError::Lock(LockError::Timeout {
-                by: HeldBy::One(slot),
-                ..
-            })) => Some(*slot),
-            _ => None,
         }
     }
 
@@ -169,8 +157,6 @@ pub(crate) struct StoreTransaction {
     session: Mutex<Option<Session>>,
     modes: Modes,
     end: StatementEnd,
-    /// Whose transaction has the lock that a statement would have to wait for.
-    refused_by: Option<u32>,
     /// It has written or defined something.
     wrote: bool,
     defined: bool,
@@ -208,7 +194,6 @@ impl StoreTransaction {
                 lock_timeout: None,
             },
             end: StatementEnd::default(),
-            refused_by: None,
             wrote: false,
             defined: false,
             first: None,
@@ -237,23 +222,6 @@ impl StoreTransaction {
     /// A statement begins, which ends so.
     pub(super) fn set_end(&mut self, end: StatementEnd) {
         self.end = end;
-    }
-
-    /// What a statement waits for that was refused a lock ([`WOULD_WAIT`]), and began to wait at `since`; `None`: it waits for the lock itself.
-    pub(super) fn turn(&mut self, since: Instant) -> Option<LockTurn> {
-        let slot = self.refused_by.take()?;
-        // Who is told how long it may wait, or what it may cost, is told by the store.
-        match self.modes.lock_timeout.is_some() || self.end.until.is_some() {
-            true => None,
-            false => self.view.turns().turn(slot, since),
-        }
-    }
-
-    /// It has let go of locks.
-    fn locks_gone(&mut self) {
-        if let Some(session) = self.session.get_mut() {
-            self.view.turns().ended(session.slot());
-        }
     }
 
     /// Whether there is one.
@@ -286,7 +254,6 @@ impl StoreTransaction {
             transaction.suspend();
             gone_back.map_err(|error| refusal_of(&error))?;
             if !may_block() {
-                self.refused_by = answer.err().as_ref().and_then(StoreFailure::refused_by);
                 return Err(Refusal::new(WOULD_WAIT, "a lock would be waited for"));
             }
             transaction = waiting(slot, &self.view, &self.end)?;
@@ -510,9 +477,6 @@ impl StoreTransaction {
         let mut transaction = begun(self.session.get_mut(), &self.view)?;
         let gone_back = transaction.rollback_to(&mark.savepoint);
         transaction.suspend();
-        if let Some(session) = self.session.get_mut() {
-            self.view.turns().ended(session.slot());
-        }
         gone_back.map_err(|error| refusal_of(&error))?;
         let had_defined = std::mem::replace(&mut self.defined, mark.defined);
         self.wrote = mark.wrote;

@@ -4,9 +4,10 @@
 //! What it is not: a way to look at many rows; each evaluation makes a batch of one.
 
 use super::key;
+use super::whole::{Whole, whole};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use corun_store::{Found, Rid, RowRef};
+use corun_store::{Found, Rid, RowRef, Value};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::execution::context::ExecutionProps;
@@ -48,6 +49,8 @@ pub(super) struct Expression {
     inputs: Vec<Input>,
     schema: SchemaRef,
     physical: Arc<dyn PhysicalExpr>,
+    /// The same, where it is as simple.
+    whole: Option<Whole>,
 }
 
 impl Expression {
@@ -67,10 +70,13 @@ impl Expression {
             properties,
             &PhysicalPlanningContext::default(),
         )?;
+        let schema = Arc::new(Schema::clone(schema.as_arrow()));
+        let whole = Whole::of(physical.as_ref(), &inputs, &schema).filter(Whole::is_computed);
         Ok(Expression {
             inputs,
-            schema: Arc::new(Schema::clone(schema.as_arrow())),
+            schema,
             physical,
+            whole,
         })
     }
 
@@ -79,6 +85,11 @@ impl Expression {
     /// # Errors
     /// What the expression fails with.
     pub(super) fn evaluate(&self, at: Option<At<'_>>, parameters: &[ScalarValue]) -> Result<ScalarValue> {
+        if let Some(whole) = &self.whole
+            && let Some(value) = whole.value(&|input| number(input, at, parameters))
+        {
+            return Ok(value);
+        }
         let arrays = self.inputs.iter().zip(self.schema.fields());
         let arrays = arrays.map(|(input, field)| self.input(*input, field.data_type(), at, parameters));
         let arrays = arrays.collect::<Result<Vec<ArrayRef>>>()?;
@@ -111,6 +122,24 @@ impl Expression {
             Input::Column(column) => {
                 let row = at.ok_or_else(missing)?.row;
                 key::scalar_of(row, column, of).ok_or_else(missing)?.to_array()
+            }
+        }
+    }
+}
+
+/// A whole number, or NULL; `None`: it is none.
+fn number(input: Input, at: Option<At<'_>>, parameters: &[ScalarValue]) -> Option<Option<i64>> {
+    match input {
+        Input::Parameter(number) => whole(parameters.get(number)?),
+        Input::RowNumber => None,
+        Input::Column(column) => {
+            let row = at?.row;
+            match row.is_null(column) {
+                true => Some(None),
+                false => match row.value(column) {
+                    Value::Int(value) => Some(Some(value)),
+                    _ => None,
+                },
             }
         }
     }

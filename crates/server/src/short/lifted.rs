@@ -12,7 +12,8 @@
 //!
 //! What it is not: a parser. It reads a text once, and knows words, quotes and numbers.
 
-use corun_wire::values::{Kind, Type};
+use crate::session::read_scalar;
+use corun_wire::values::{Kind, Numeric, TimeZone, Type};
 use datafusion::common::ScalarValue;
 use std::borrow::Cow;
 
@@ -22,10 +23,14 @@ const LITERALS_MAX: usize = 64;
 /// Parentheses within each other.
 const DEPTH_MAX: usize = 64;
 
-/// The types that parameters are declared as: what the planner makes of literals.
+/// The types that parameters are declared as: what the planner makes of literals. That of a text, or of an integer beside a `bigint`, is what
+/// stands beside it.
+const INT4: u32 = 23;
 const INT8: u32 = 20;
-const FLOAT8: u32 = 701;
-const TEXT: u32 = 25;
+const NUMERIC: u32 = 1700;
+/// Digits behind the point of a parameter that is a `numeric`.
+const SCALE: u8 = 10;
+const PRECISION: u8 = 38;
 
 /// A literal.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,13 +42,27 @@ pub(crate) enum Literal {
 }
 
 impl Literal {
-    /// What the planner makes of it.
-    pub(crate) fn scalar(&self) -> Option<ScalarValue> {
-        Some(match self {
-            Literal::Int(value) => ScalarValue::Int64(Some(*value)),
-            Literal::Decimal(written) => ScalarValue::Float64(Some(written.parse().ok()?)),
-            Literal::Text(text) => ScalarValue::Utf8(Some(text.clone())),
-        })
+    /// What the planner makes of it beside what has this type; `None`: the text itself says what is wrong with it.
+    pub(crate) fn scalar(&self, of: Type, zone: &dyn TimeZone) -> Option<ScalarValue> {
+        match self {
+            Literal::Int(value) if of == Type::INT8 => Some(ScalarValue::Int64(Some(*value))),
+            Literal::Int(value) => i32::try_from(*value)
+                .ok()
+                .map(|value| ScalarValue::Int32(Some(value))),
+            Literal::Decimal(written) => match Numeric::parse(written).ok()? {
+                Numeric::Finite(number) => {
+                    let value = number.to_i128(SCALE)?;
+                    let fits = value.unsigned_abs() < 10u128.pow(u32::from(PRECISION));
+                    fits.then_some(ScalarValue::Decimal128(Some(value), PRECISION, SCALE as i8))
+                }
+                _ => None,
+            },
+            Literal::Text(text) => read_scalar(of, text, zone),
+        }
+    }
+
+    fn is_wide(&self) -> bool {
+        matches!(self, Literal::Int(value) if i32::try_from(*value).is_err())
     }
 
     /// As a parameter in text format.
@@ -85,13 +104,14 @@ impl Lifted {
         &self.key[..self.length]
     }
 
-    /// The types of the parameters; 0 where the column decides.
+    /// The types of the parameters; 0 where what stands beside it decides.
     pub(crate) fn types(&self) -> Vec<u32> {
         let of = |value: &Literal| match value {
             _ if self.is_insert => 0,
-            Literal::Int(_) => INT8,
-            Literal::Decimal(_) => FLOAT8,
-            Literal::Text(_) => TEXT,
+            Literal::Int(_) if value.is_wide() => INT8,
+            Literal::Int(_) => INT4,
+            Literal::Decimal(_) => NUMERIC,
+            Literal::Text(_) => 0,
         };
         self.values.iter().map(of).collect()
     }
@@ -393,8 +413,9 @@ impl<'t> Reader<'t> {
         let length = self.out.len();
         self.out.push('\0');
         self.out.extend(self.values.iter().map(|value| match value {
+            wide if wide.is_wide() => 'l',
             Literal::Int(_) => 'i',
-            Literal::Decimal(_) => 'f',
+            Literal::Decimal(_) => 'n',
             Literal::Text(_) => 't',
         }));
         Some(Lifted {
@@ -535,7 +556,8 @@ mod tests {
     fn kinds_of_literals_are_part_of_the_key() {
         let key = |sql: &str| lift(sql).map(|lifted| lifted.key().to_owned());
         let number = key("select a from t where k = 5");
-        assert_eq!(number, key("select a from t where k = 123456789012"));
+        assert_eq!(number, key("select a from t where k = -12345"));
+        assert_ne!(number, key("select a from t where k = 123456789012"));
         assert_ne!(number, key("select a from t where k = 'x'"));
         assert_ne!(number, key("select a from t where k = 5.0"));
         assert_ne!(number, key("select a from t where k = 5 "));

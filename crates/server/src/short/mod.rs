@@ -7,7 +7,7 @@
 //!   a simple query's text ─► lift: its literals become parameters ─► the Short of the text like it
 //! ```
 //!
-//! Order of calls: [`compile`] when a statement is prepared, then [`Short::read`] or [`Short::find`] as often as it runs. It is a strategy, not a
+//! Order of calls: [`compile`] when a statement is prepared, then [`Short::read`] or [`Short::lock`] as often as it runs. It is a strategy, not a
 //! language: what has no `Short`, or whose `Short` gives up ([`Attempt::GivesUp`]), runs the usual way with the same answer.
 //!
 //! What it is not: a cache of rows, nor of answers.
@@ -15,16 +15,20 @@
 mod expression;
 mod key;
 mod lifted;
+mod lock;
 mod plan;
 mod run;
+mod totals;
 mod wait;
+mod whole;
 
-pub(crate) use lifted::{Lifted, Literal, lift};
+pub(crate) use lifted::{Lifted, lift};
 pub(crate) use plan::compile;
 pub(crate) use run::{Attempt, Locking, Reading, Writing};
-pub(crate) use wait::{may_block, off_event_loop, on_event_loop};
+pub(crate) use wait::{may_block, off_event_loop, on_event_loop, unless};
 
 use self::expression::{Expression, Source};
+use self::totals::Total;
 use arrow::datatypes::DataType;
 use corun_store::{Direction, Index, Store, Table, Type};
 use std::fmt;
@@ -39,8 +43,14 @@ pub(crate) struct Short {
     pub(crate) store: Store,
     access: Access,
     residual: Option<Expression>,
-    /// With their types.
+    /// With their types; where there are totals, of these.
     outputs: Vec<(Source, DataType)>,
+    /// What the rows are sorted by, where no index has their order: whether ascending, and whether NULL comes first.
+    sort: Vec<(Source, DataType, bool, bool)>,
+    /// Aggregates over all rows.
+    totals: Vec<Total>,
+    /// Their first position behind the parameters.
+    totals_at: usize,
     skip: Option<Source>,
     fetch: Option<Source>,
     /// Of the table's columns, as SQL sees them.
@@ -77,9 +87,15 @@ struct Span {
 }
 
 impl Short {
-    /// Whether it finds one row at most.
-    pub(crate) fn is_one_row(&self) -> bool {
-        matches!(self.access, Access::Key { .. })
+    /// Whether its rows are rows of the table, in an order that it finds them in.
+    pub(crate) fn is_of_rows(&self) -> bool {
+        self.sort.is_empty() && self.totals.is_empty()
+    }
+
+    /// Leaves these of its outputs.
+    pub(crate) fn keep(&mut self, outputs: &[usize]) {
+        let kept = outputs.iter().filter_map(|at| self.outputs.get(*at).cloned());
+        self.outputs = kept.collect();
     }
 
     fn index(&self) -> &Index {
@@ -118,6 +134,12 @@ impl fmt::Display for Short {
         }
         if self.residual.is_some() {
             f.write_str(", a condition on each row")?;
+        }
+        if !self.sort.is_empty() {
+            f.write_str(", sorted")?;
+        }
+        if !self.totals.is_empty() {
+            f.write_str(", aggregated")?;
         }
         Ok(())
     }

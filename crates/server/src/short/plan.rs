@@ -1,10 +1,10 @@
 //! [`compile`]: from a plan to a [`Short`], if the plan is a look-up by a key or a short range of an index.
 //!
 //! ```text
-//!   [Limit] ─ [Sort] ─ Projection ─ [Filter] ─ [SubqueryAlias] ─ TableScan of a store's table        in any order that means the same
-//!      ▼         ▼          ▼           ▼
-//!    rows    index order  outputs    equality on all columns of a unique index, or on the first of any, and a range of the next
-//!                                    the rest: a condition on the row
+//!   [Limit] ─ [Sort] ─ Projection ─ [Aggregate] ─ [Filter] ─ [SubqueryAlias] ─ TableScan of a store's table        in any order that means the same
+//!      ▼         ▼          ▼            ▼            ▼
+//!    rows   index order  outputs      totals       equality on all columns of a unique index, or on the first of any, and a range of the next
+//!           or sorted                              the rest: a condition on the row
 //! ```
 //!
 //! Every expression is rewritten over one schema: `c0`, `c1`, ... are the table's columns, `p0`, ... the parameters, so that nothing has to be
@@ -12,6 +12,7 @@
 
 use super::expression::{Expression, Input, Source};
 use super::key;
+use super::totals::{Total, is_known};
 use super::{Access, Short, Span};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use corun_datafusion::store::StoreTable;
@@ -22,7 +23,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
 use datafusion::execution::context::ExecutionProps;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::expr::{Cast, Sort as SortExpr};
+use datafusion::logical_expr::expr::{AggregateFunction, Cast, Sort as SortExpr};
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Volatility};
@@ -54,7 +55,7 @@ fn compiled(plan: &LogicalPlan, types: &[DataType], state: &SessionState) -> Opt
         .ok()?;
     let mut scope = Scope::default();
     let peeled = peel(&analyzed, &mut scope, 0)?;
-    Compiler::new(scope, state)?.compile(peeled)
+    Compiler::new(scope, &peeled.totals, state)?.compile(peeled)
 }
 
 /// The plan with parameters of these types.
@@ -98,6 +99,8 @@ struct Scope {
 struct Peeled {
     outputs: Vec<Expr>,
     filters: Vec<Expr>,
+    /// Outputs are made of these, if there are any.
+    totals: Vec<AggregateFunction>,
     sort: Vec<SortExpr>,
     /// Rows that are skipped, and those that are wanted.
     limit: Option<(Option<Expr>, Option<Expr>)>,
@@ -127,6 +130,7 @@ fn peel(plan: &LogicalPlan, scope: &mut Scope, depth: usize) -> Option<Peeled> {
             Some(Peeled {
                 outputs,
                 filters: Vec::new(),
+                totals: Vec::new(),
                 sort: Vec::new(),
                 limit: None,
             })
@@ -136,7 +140,28 @@ fn peel(plan: &LogicalPlan, scope: &mut Scope, depth: usize) -> Option<Peeled> {
             let mut peeled = below(&filter.input, scope)?;
             let of = rewrite(&filter.predicate, filter.input.schema(), &peeled.outputs, scope)?;
             peeled.filters.push(of);
-            peeled.limit.is_none().then_some(peeled)
+            (peeled.limit.is_none() && peeled.totals.is_empty()).then_some(peeled)
+        }
+        LogicalPlan::Aggregate(aggregate) => {
+            let mut peeled = below(&aggregate.input, scope)?;
+            let rows = peeled.totals.is_empty() && peeled.limit.is_none();
+            if !aggregate.group_expr.is_empty() || !rows {
+                return None;
+            }
+            let schema = aggregate.input.schema();
+            for of in &aggregate.aggr_expr {
+                let mut of = aggregate_of(of).filter(|of| is_known(of))?.clone();
+                let arguments = of.params.args.iter();
+                let arguments = arguments.map(|of| rewrite(of, schema, &peeled.outputs, scope));
+                of.params.args = arguments.collect::<Option<_>>()?;
+                peeled.totals.push(of);
+            }
+            peeled.sort.clear();
+            let totals = 0..peeled.totals.len();
+            peeled.outputs = totals
+                .map(|at| Expr::Column(Column::new_unqualified(format!("t{at}"))))
+                .collect();
+            Some(peeled)
         }
         LogicalPlan::Projection(projection) => {
             let mut peeled = below(&projection.input, scope)?;
@@ -150,6 +175,10 @@ fn peel(plan: &LogicalPlan, scope: &mut Scope, depth: usize) -> Option<Peeled> {
             let mut peeled = below(&sort.input, scope)?;
             if peeled.limit.is_some() || !peeled.sort.is_empty() || sort.fetch.is_some() {
                 return None;
+            }
+            if !peeled.totals.is_empty() {
+                // There is one row.
+                return Some(peeled);
             }
             for by in &sort.expr {
                 let expr = rewrite(&by.expr, sort.input.schema(), &peeled.outputs, scope)?;
@@ -165,12 +194,20 @@ fn peel(plan: &LogicalPlan, scope: &mut Scope, depth: usize) -> Option<Peeled> {
                 Some(of) => rewrite(of, schema, &[], scope).map(Some),
             };
             let rows = (rewritten(&limit.skip, scope)?, rewritten(&limit.fetch, scope)?);
-            if peeled.limit.is_some() {
+            if peeled.limit.is_some() || !peeled.totals.is_empty() {
                 return None;
             }
             peeled.limit = Some(rows);
             Some(peeled)
         }
+        _ => None,
+    }
+}
+
+fn aggregate_of(of: &Expr) -> Option<&AggregateFunction> {
+    match of {
+        Expr::AggregateFunction(of) => Some(of),
+        Expr::Alias(alias) => aggregate_of(&alias.expr),
         _ => None,
     }
 }
@@ -269,13 +306,15 @@ struct Compiler {
     stored: Vec<Type>,
     columns: Vec<FieldRef>,
     parameters: BTreeMap<usize, DataType>,
+    /// Where totals stand behind the parameters.
+    totals_at: usize,
     schema: Arc<DFSchema>,
     simplifier: ExprSimplifier,
     properties: ExecutionProps,
 }
 
 impl Compiler {
-    fn new(scope: Scope, state: &SessionState) -> Option<Compiler> {
+    fn new(scope: Scope, totals: &[AggregateFunction], state: &SessionState) -> Option<Compiler> {
         let table = scope.table?;
         let definition = table.table().definition();
         let stored: Vec<Type> = definition.columns.iter().map(|column| column.data_type).collect();
@@ -287,9 +326,17 @@ impl Compiler {
         let columns = columns.map(|(at, field)| Field::clone(field).with_name(format!("c{at}")));
         let parameters = scope.parameters.iter();
         let parameters = parameters.map(|(at, of)| Field::new(format!("p{at}"), of.clone(), true));
-        let fields: Vec<Field> = columns.chain(parameters).collect();
-        let schema = DFSchema::from_unqualified_fields(fields.into(), HashMap::new()).ok()?;
-        let schema = Arc::new(schema);
+        let mut fields: Vec<Field> = columns.chain(parameters).collect();
+        let over =
+            |fields: &[Field]| DFSchema::from_unqualified_fields(fields.to_vec().into(), HashMap::new());
+        if !totals.is_empty() {
+            let of_rows = over(&fields).ok()?;
+            for (at, total) in totals.iter().enumerate() {
+                let of = Expr::AggregateFunction(total.clone()).get_type(&of_rows).ok()?;
+                fields.push(Field::new(format!("t{at}"), of, true));
+            }
+        }
+        let schema = Arc::new(over(&fields).ok()?);
         let options = state.config_options();
         let context = SimplifyContext::builder()
             .with_schema(Arc::clone(&schema))
@@ -304,6 +351,7 @@ impl Compiler {
             table,
             stored,
             columns: scope.columns,
+            totals_at: scope.parameters.keys().next_back().map_or(0, |last| last + 1),
             parameters: scope.parameters,
             schema,
             simplifier: ExprSimplifier::new(context),
@@ -319,9 +367,13 @@ impl Compiler {
             conditions.extend(parts.map(|of| Condition { of, answered: false }));
         }
         let access = self.key(&mut conditions);
-        let access = match access {
-            Some(key) => key,
-            None => self.span(&mut conditions, &peeled.sort)?,
+        // One row needs no order.
+        let (access, sort) = match access {
+            Some(key) => (key, Vec::new()),
+            None => match self.span(&mut conditions, &peeled.sort) {
+                Some(ordered) => (ordered, Vec::new()),
+                None => (self.span(&mut conditions, &[])?, peeled.sort),
+            },
         };
         let rest = conditions.into_iter().filter(|condition| !condition.answered);
         let residual = match conjunction(rest.map(|condition| condition.of)) {
@@ -334,6 +386,20 @@ impl Compiler {
             Some((self.source(self.simplifier.simplify(of).ok()?)?, data_type))
         });
         let outputs = outputs.collect::<Option<Vec<_>>>()?;
+        let sort = sort.into_iter().map(|by| {
+            let of = by.expr.get_type(self.schema.as_ref()).ok()?;
+            let source = self.source(self.simplifier.simplify(by.expr).ok()?)?;
+            Some((source, of, by.asc, by.nulls_first))
+        });
+        let sort = sort.collect::<Option<Vec<_>>>()?;
+        let totals = peeled.totals.into_iter().map(|mut total| {
+            let arguments = std::mem::take(&mut total.params.args).into_iter().map(|of| {
+                let data_type = of.get_type(self.schema.as_ref()).ok()?;
+                Some((self.source(self.simplifier.simplify(of).ok()?)?, data_type))
+            });
+            Total::plan(&total, arguments.collect::<Option<_>>()?).ok()
+        });
+        let totals = totals.collect::<Option<Vec<_>>>()?;
         let (skip, fetch) = peeled.limit.unwrap_or_default();
         let rows = |of: Option<Expr>| match of {
             None => Some(None),
@@ -345,6 +411,9 @@ impl Compiler {
             access,
             residual,
             outputs,
+            sort,
+            totals,
+            totals_at: self.totals_at,
             skip: rows(skip)?,
             fetch: rows(fetch)?,
             types: self
@@ -556,6 +625,7 @@ impl Compiler {
         let at = at.parse::<usize>().ok()?;
         match kind {
             "p" => Some(Input::Parameter(at)),
+            "t" => Some(Input::Parameter(self.totals_at + at)),
             _ if at < self.stored.len() => Some(Input::Column(at)),
             _ => Some(Input::RowNumber),
         }

@@ -4,8 +4,9 @@
 //! row that is found. What it is not: a transaction; who calls it has one, or a snapshot.
 
 use super::expression::{At, Source};
+use super::totals::{Arguments, scalar};
 use super::{Access, Short, Span, key};
-use crate::session::{StoreFailure, StoreTransaction, Zone, as_told, cells_as, refusal_of_datafusion};
+use crate::session::{StoreFailure, Zone, as_told, cells_as, refusal_of_datafusion};
 
 use arrow::datatypes::{DataType, TimeUnit};
 use corun_store::{
@@ -16,10 +17,11 @@ use corun_wire::server::{Column, ResultFormats};
 use corun_wire::values::{Date, Kind, Numeric, Row, Timestamp, Value};
 use datafusion::common::ScalarValue;
 use std::borrow::Cow;
-use std::ops::Bound;
+use std::cmp::Ordering;
+use std::ops::{Bound, Range};
 
 /// Rows of a range that are looked at; with more, the statement runs the usual way, where others have their turn meanwhile. Unmeasured.
-const SPAN_ROWS_MAX: usize = 1_000;
+pub(super) const SPAN_ROWS_MAX: usize = 1_000;
 
 /// Bytes of the rows of one statement, likewise.
 const SPAN_BYTES_MAX: usize = 1 << 20;
@@ -29,7 +31,7 @@ const SPAN_BYTES_MAX: usize = 1 << 20;
 pub(crate) enum Attempt {
     /// All rows were written.
     Done(u64),
-    /// Nothing was; the statement has to run the usual way.
+    /// No row was; the statement has to run the usual way.
     GivesUp,
 }
 
@@ -113,20 +115,26 @@ impl Short {
             return Ok(Attempt::GivesUp);
         };
         let mut rows = 0;
+        let mut gathered = Gathered::default();
+        let gathers = !self.is_of_rows();
         // Whether more are wanted.
         let mut take = |found: Found<'_>, out: &mut Vec<u8>| -> Result<bool, StoreFailure> {
             let at = At::of(found);
-            if rows == fetch {
+            if rows == fetch && !gathers {
                 return Ok(false);
             }
             if !self.passes(at, parameters)? {
                 return Ok(true);
             }
+            if gathers {
+                gathered.take(self, at, parameters, how)?;
+                return Ok(gathered.bytes() <= SPAN_BYTES_MAX);
+            }
             if skip > 0 {
                 skip -= 1;
                 return Ok(true);
             }
-            self.write(at, parameters, how, out)?;
+            self.write(Some(at), parameters, how, out)?;
             rows += 1;
             Ok(rows < fetch)
         };
@@ -144,7 +152,7 @@ impl Short {
                 let Some(range) = span.range(index, parameters)? else {
                     return Ok(Attempt::GivesUp);
                 };
-                if fetch == 0 || range.is_empty() {
+                if self.totals.is_empty() && (fetch == 0 || range.is_empty()) {
                     return Ok(Attempt::Done(0));
                 }
                 let begin = out.len();
@@ -179,60 +187,27 @@ impl Short {
                 }
             }
         }
+        if gathers {
+            if gathered.bytes() > SPAN_BYTES_MAX {
+                return Ok(Attempt::GivesUp);
+            }
+            rows = gathered.finish(self, (skip, fetch), parameters, how, out)?;
+        }
         Ok(Attempt::Done(rows))
     }
 
-    /// The row that a change is about, locked exclusively, if there is one and the condition holds for it.
+    /// Writes the outputs for a row, which may be another one than was found.
     ///
     /// # Errors
-    /// As [`Short::read`]; 40001 of a row that somebody has changed since the moment.
-    pub(crate) fn lock<'t>(
-        &'t self,
-        transaction: &'t Transaction<'_>,
-        how: Locking<'_>,
+    /// What an expression fails with.
+    pub(crate) fn write_row(
+        &self,
+        row: Locked<'_>,
         parameters: &[ScalarValue],
-    ) -> Result<Option<Locked<'t>>, StoreFailure> {
-        let Access::Key { index, key } = &self.access else {
-            return Ok(None);
-        };
-        if let Locking::Serializable = how {
-            let found = with_key(key, parameters, |key| transaction.fetch_for_update(index, key))?;
-            let passes = |found: &Found<'_>| self.passes(At::of(*found), parameters);
-            return match found {
-                Some(found) if passes(&found)? => Ok(Some(found)),
-                _ => Ok(None),
-            };
-        }
-        // By a snapshot: a key that is not there is not locked against those who add it.
-        let own;
-        let seen = match how {
-            Locking::AsOf(moment) => moment,
-            _ => {
-                own = transaction.snapshot()?;
-                &own
-            }
-        };
-        let Some(found) = with_key(key, parameters, |key| seen.fetch(index, key))? else {
-            return Ok(None);
-        };
-        let rid = found.rid;
-        if let Locking::AsOf(moment) = how {
-            if !self.passes(At::of(found), parameters)? {
-                return Ok(None);
-            }
-            let row = transaction.get(&self.table, rid, Lock::Exclusive)?;
-            return match row {
-                Some(row) if moment.is_newest(&self.table, rid)? => Ok(Some(Found { rid, row })),
-                _ => Err(StoreTransaction::changed_meanwhile().into()),
-            };
-        }
-        let Some(row) = transaction.get(&self.table, rid, Lock::Exclusive)? else {
-            return Ok(None);
-        };
-        let now = Found { rid, row };
-        // It may have been changed while it was waited for.
-        let passes = has_key(row, index, key, parameters)? && self.passes(At::of(now), parameters)?;
-        Ok(passes.then_some(now))
+        how: Writing<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refusal> {
+        self.write(Some(At::of(row)), parameters, how, out)
     }
 
     /// The outputs for a row from number `first` on, as columns of these kinds.
@@ -249,14 +224,14 @@ impl Short {
         let at = At::of(found);
         let outputs = self.outputs.iter().skip(first).zip(kinds);
         let values = outputs.map(|((source, of), kind)| {
-            self.with_value(at, source, of, *kind, parameters, |value| {
+            self.with_value(Some(at), source, of, *kind, parameters, |value| {
                 value.map(Value::into_owned)
             })
         });
         values.collect()
     }
 
-    fn passes(&self, at: At<'_>, parameters: &[ScalarValue]) -> Result<bool, Refusal> {
+    pub(super) fn passes(&self, at: At<'_>, parameters: &[ScalarValue]) -> Result<bool, Refusal> {
         let Some(residual) = &self.residual else {
             return Ok(true);
         };
@@ -266,9 +241,10 @@ impl Short {
         Ok(passes == ScalarValue::Boolean(Some(true)))
     }
 
+    /// Without a row, the outputs need none.
     fn write(
         &self,
-        at: At<'_>,
+        at: Option<At<'_>>,
         parameters: &[ScalarValue],
         how: Writing<'_>,
         out: &mut Vec<u8>,
@@ -297,7 +273,7 @@ impl Short {
     /// Hands out an output, as a value of a column that clients see as this kind.
     fn with_value<R>(
         &self,
-        at: At<'_>,
+        at: Option<At<'_>>,
         source: &Source,
         of: &DataType,
         kind: Kind,
@@ -307,24 +283,22 @@ impl Short {
         let failed = |error| refusal_of_datafusion(&error, "");
         let scalar = match source {
             Source::Column(column) => {
-                if at.row.is_null(*column) {
+                let Some(at) = at.filter(|at| !at.row.is_null(*column)) else {
                     return Ok(take(None));
-                }
+                };
                 if let Some(value) = field(at.row, *column, of, kind) {
                     return Ok(take(Some(value)));
                 }
                 let value = key::scalar_of(at.row, *column, &self.types[*column]);
                 Cow::Owned(value.unwrap_or(ScalarValue::Null))
             }
-            Source::RowNumber => Cow::Owned(ScalarValue::UInt32(Some(at.rid.0))),
+            Source::RowNumber => Cow::Owned(ScalarValue::UInt32(at.map(|at| at.rid.0))),
             Source::Parameter(number) => match parameters.get(*number) {
                 Some(value) => Cow::Borrowed(value),
                 None => Cow::Owned(ScalarValue::Null),
             },
             Source::Constant(value) => Cow::Borrowed(value),
-            Source::Computed(expression) => {
-                Cow::Owned(expression.evaluate(Some(at), parameters).map_err(failed)?)
-            }
+            Source::Computed(expression) => Cow::Owned(expression.evaluate(at, parameters).map_err(failed)?),
         };
         if scalar.is_null() {
             return Ok(take(None));
@@ -341,7 +315,7 @@ impl Short {
 
 /// A field as clients see it, of the kinds that come often; `None`: it is another one.
 fn field<'r>(row: RowRef<'r>, column: usize, of: &DataType, kind: Kind) -> Option<Value<'r>> {
-    let is_text = !matches!(kind, Kind::Uuid | Kind::Json | Kind::Jsonb);
+    let is_text = !matches!(kind, Kind::Uuid | Kind::Json | Kind::Jsonb | Kind::Inet);
     Some(match (of, row.value(column)) {
         (DataType::Int16, Kept::Int(value)) => Value::Int2(i16::try_from(value).ok()?),
         (DataType::Int32, Kept::Int(value)) => Value::Int4(i32::try_from(value).ok()?),
@@ -374,7 +348,7 @@ fn field<'r>(row: RowRef<'r>, column: usize, of: &DataType, kind: Kind) -> Optio
 
 /// The same of a value of DataFusion's.
 fn plain(value: &ScalarValue, kind: Kind) -> Option<Value<'_>> {
-    let is_text = !matches!(kind, Kind::Uuid | Kind::Json | Kind::Jsonb);
+    let is_text = !matches!(kind, Kind::Uuid | Kind::Json | Kind::Jsonb | Kind::Inet);
     Some(match value {
         ScalarValue::Int16(Some(value)) => Value::Int2(*value),
         ScalarValue::Int32(Some(value)) => Value::Int4(*value),
@@ -388,8 +362,91 @@ fn plain(value: &ScalarValue, kind: Kind) -> Option<Value<'_>> {
     })
 }
 
+/// Rows that cannot be written as they are found: they are to be sorted, or only their totals are wanted.
+#[derive(Default)]
+struct Gathered {
+    arguments: Arguments,
+    /// What each row is sorted by, and where its message is.
+    rows: Vec<(Vec<ScalarValue>, Range<usize>)>,
+    messages: Vec<u8>,
+}
+
+impl Gathered {
+    fn bytes(&self) -> usize {
+        self.messages.len() + self.arguments.bytes()
+    }
+
+    fn take(
+        &mut self,
+        short: &Short,
+        at: At<'_>,
+        parameters: &[ScalarValue],
+        how: Writing<'_>,
+    ) -> Result<(), Refusal> {
+        let failed = |error| refusal_of_datafusion(&error, "");
+        if !short.totals.is_empty() {
+            return self.arguments.add(&short.totals, at, parameters).map_err(failed);
+        }
+        let keys = short
+            .sort
+            .iter()
+            .map(|(source, of, ..)| scalar(source, of, at, parameters));
+        let keys = keys.collect::<Result<_, _>>().map_err(failed)?;
+        let begin = self.messages.len();
+        short.write(Some(at), parameters, how, &mut self.messages)?;
+        self.rows.push((keys, begin..self.messages.len()));
+        Ok(())
+    }
+
+    /// Writes what is wanted of them; returns how many rows there are.
+    fn finish(
+        mut self,
+        short: &Short,
+        (skip, fetch): (u64, u64),
+        parameters: &[ScalarValue],
+        how: Writing<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<u64, Refusal> {
+        let failed = |error| refusal_of_datafusion(&error, "");
+        if !short.totals.is_empty() {
+            let all = self.arguments.behind(&short.totals, parameters, short.totals_at);
+            short.write(None, &all.map_err(failed)?, how, out)?;
+            return Ok(1);
+        }
+        self.rows.sort_by(|(one, _), (other, _)| {
+            let mut keys = one.iter().zip(other).zip(&short.sort);
+            let order = keys.find_map(|((one, other), (_, _, ascending, nulls_first))| {
+                let order = match (one.is_null(), other.is_null()) {
+                    (true, true) => Ordering::Equal,
+                    (true, false) if *nulls_first => Ordering::Less,
+                    (false, true) if !*nulls_first => Ordering::Less,
+                    (true, false) | (false, true) => Ordering::Greater,
+                    (false, false) => {
+                        let order = one.partial_cmp(other).unwrap_or(Ordering::Equal);
+                        if *ascending { order } else { order.reverse() }
+                    }
+                };
+                order.is_ne().then_some(order)
+            });
+            order.unwrap_or(Ordering::Equal)
+        });
+        let count = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
+        let wanted = self.rows.iter().skip(count(skip)).take(count(fetch));
+        let mut rows = 0;
+        for (_, message) in wanted {
+            out.extend_from_slice(&self.messages[message.clone()]);
+            rows += 1;
+        }
+        Ok(rows)
+    }
+}
+
 /// A number of rows; `None`: the planner has something to say about it.
-fn count(of: &Option<Source>, otherwise: u64, parameters: &[ScalarValue]) -> Result<Option<u64>, Refusal> {
+pub(super) fn count(
+    of: &Option<Source>,
+    otherwise: u64,
+    parameters: &[ScalarValue],
+) -> Result<Option<u64>, Refusal> {
     let Some(of) = of else {
         return Ok(Some(otherwise));
     };
@@ -412,7 +469,7 @@ fn value<'v>(of: &'v Source, parameters: &'v [ScalarValue]) -> Result<Cow<'v, Sc
 }
 
 /// Hands a key to a look-up; `None`: no row can have it.
-fn with_key<'t>(
+pub(super) fn with_key<'t>(
     key: &[(Source, Type)],
     parameters: &[ScalarValue],
     fetch: impl FnOnce(&[Kept<'_>]) -> Result<Option<Found<'t>>, StoreError>,
@@ -437,7 +494,7 @@ fn with_key<'t>(
 }
 
 /// Whether a row has a key, whose fixed texts the condition looks at.
-fn has_key(
+pub(super) fn has_key(
     row: RowRef<'_>,
     index: &Index,
     key: &[(Source, Type)],
@@ -461,7 +518,11 @@ fn has_key(
 
 impl Span {
     /// The entries; `None`: they cannot be named here.
-    fn range(&self, index: &Index, parameters: &[ScalarValue]) -> Result<Option<KeyRange>, StoreFailure> {
+    pub(super) fn range(
+        &self,
+        index: &Index,
+        parameters: &[ScalarValue],
+    ) -> Result<Option<KeyRange>, StoreFailure> {
         let prefix = self.prefix.iter().map(|(of, _)| value(of, parameters));
         let prefix = prefix.collect::<Result<Vec<_>, _>>()?;
         let kept = prefix

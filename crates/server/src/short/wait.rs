@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::task::Poll;
 
 thread_local! {
@@ -50,10 +51,37 @@ pub(crate) async fn off_event_loop() {
     .await;
 }
 
+/// What `work` returns, unless `end` is there before. Most work is done at once, and then nobody has to listen for its end.
+pub(crate) async fn unless<T>(work: impl Future<Output = T>, end: impl Future<Output = T>) -> T {
+    let (mut work, mut end) = (pin!(work), pin!(end));
+    let mut listens = false;
+    poll_fn(|context| {
+        if !std::mem::replace(&mut listens, true) {
+            return match work.as_mut().poll(context) {
+                Poll::Pending => end.as_mut().poll(context),
+                done => done,
+            };
+        }
+        match end.as_mut().poll(context) {
+            Poll::Pending => work.as_mut().poll(context),
+            ended => ended,
+        }
+    })
+    .await
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use futures::FutureExt;
+
+    #[test]
+    fn work_ends_before_its_time_where_it_has_to() {
+        let never = || std::future::pending::<u8>();
+        assert_eq!(unless(async { 1 }, async { 2 }).now_or_never(), Some(1));
+        assert_eq!(unless(never(), async { 2 }).now_or_never(), Some(2));
+        assert_eq!(unless(never(), never()).now_or_never(), None);
+    }
 
     #[test]
     fn a_future_leaves_the_event_loop_before_it_goes_on() {

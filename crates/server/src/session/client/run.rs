@@ -1,5 +1,6 @@
 //! A client's statements are run: what [`ClientSession::run`] and [`ClientSession::simple`] do.
 
+use super::short::OUT_BYTES;
 use super::{ClientSession, Prepared};
 use crate::catalog::shown;
 use crate::session::commands::{lines, no_cursor};
@@ -61,7 +62,7 @@ impl ClientSession {
         rows_max: Option<u32>,
         sink: &mut impl Sink,
     ) -> Result<Ran, Refusal> {
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(OUT_BYTES);
         let ran = self.run_into(portal, formats, rows_max, &mut out, sink).await?;
         self.flush(&mut out, sink).await?;
         Ok(ran)
@@ -78,6 +79,9 @@ impl ClientSession {
 
     /// Sends what is left of a statement that has ended; a cancel still counts.
     async fn flush(&mut self, out: &mut Vec<u8>, sink: &mut impl Sink) -> Result<(), Refusal> {
+        if out.is_empty() {
+            return Ok(());
+        }
         let limits = Limits::new(self.cancel.begin(), None);
         let flushed = limits.flush(out, sink).await;
         if flushed.is_err() {
@@ -95,11 +99,9 @@ impl ClientSession {
         out: &mut Vec<u8>,
         sink: &mut impl Sink,
     ) -> Result<Ran, Refusal> {
-        let mut statement = portal.prepared.statement.clone();
-        if let Some(text) = &portal.shown {
-            statement.text = Arc::clone(text);
-        }
-        let limits = self.begin(&statement);
+        let prepared = Arc::clone(&portal.prepared);
+        let statement = &prepared.statement;
+        let limits = self.begin(portal.shown.as_ref().unwrap_or(&statement.text));
         let ran = match self.check_transaction(&statement.kind) {
             Ok(()) => {
                 self.run_limited(portal, formats, rows_max, &limits, out, sink)
@@ -115,10 +117,40 @@ impl ClientSession {
             // What ran ends now, not when the portal is closed.
             portal.state = State::Done(Tag::Plain("ERROR"));
         }
-        self.ended(ran, &statement)
+        self.ended(ran, statement)
     }
 
     async fn run_limited(
+        &mut self,
+        portal: &mut Portal,
+        formats: &ResultFormats,
+        rows_max: Option<u32>,
+        limits: &Limits,
+        out: &mut Vec<u8>,
+        sink: &mut impl Sink,
+    ) -> Result<Ran, Refusal> {
+        if let State::Ready = portal.state {
+            if let Some(ran) = limits
+                .limited(self.run_short(portal, formats, rows_max, out))
+                .await?
+            {
+                return Ok(ran);
+            }
+            let prepared = Arc::clone(&portal.prepared);
+            if prepared.statement.kind.is_quick()
+                && let Some(tag) = limits
+                    .limited(self.change_transaction(&prepared.statement.kind))
+                    .await?
+            {
+                portal.state = State::Done(Tag::Plain(tag));
+                return Ok(Ran::Complete(tag.to_owned()));
+            }
+        }
+        Box::pin(self.run_long(portal, formats, rows_max, limits, out, sink)).await
+    }
+
+    /// What is neither short nor begins or ends a transaction, or goes on.
+    async fn run_long(
         &mut self,
         portal: &mut Portal,
         formats: &ResultFormats,
@@ -150,12 +182,6 @@ impl ClientSession {
                     return Ok(Ran::Complete("DECLARE CURSOR".to_owned()));
                 }
                 _ => {}
-            }
-            if let Some(ran) = limits
-                .limited(self.run_short(portal, formats, rows_max, out))
-                .await?
-            {
-                return Ok(ran);
             }
             if !statement.kind.is_quick() {
                 self.leave_short_path().await;
@@ -563,9 +589,14 @@ impl ClientSession {
         // A cancel between two statements counts, too.
         let _running = self.cancel.begin();
         if let Some(lifted) = self.lifted(sql).await {
-            self.simple_lifted(sql, lifted, sink).await?;
+            self.simple_lifted(lifted, sink).await?;
             return Ok(None);
         }
+        Box::pin(self.simple_anew(sql, sink)).await
+    }
+
+    /// A simple query that is not compiled.
+    async fn simple_anew(&mut self, sql: &str, sink: &mut impl Sink) -> Result<Option<CopyWanted>, Refusal> {
         let mut out = Vec::new();
         let statements = match self.split(sql) {
             Ok(statements) => statements,
@@ -621,6 +652,7 @@ impl ClientSession {
     ) -> Result<Option<CopyWanted>, Refusal> {
         let formats = ResultFormats::default();
         let prepared = self.prepare_uncounted(statement, &[]).await?;
+        self.texts.keep_frame(&prepared);
         if !prepared.parameters.is_empty() && !matches!(prepared.statement.kind, Kind::Prepare { .. }) {
             self.fail_transaction();
             return Err(

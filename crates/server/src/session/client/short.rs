@@ -22,10 +22,8 @@ use crate::session::store_transaction::{Isolation, StoreFailure, WOULD_WAIT};
 use crate::session::writing::Written;
 use crate::session::{parameters, read_scalar};
 use crate::session::{refusal_of, refusal_of_datafusion};
-use crate::short::{
-    Attempt, Lifted, Locking, Reading, Short, Writing, compile, lift, may_block, off_event_loop,
-};
-use crate::write::{PlainChange, PreparedChange, assign};
+use crate::short::{Attempt, Lifted, Reading, Short, Writing, compile, lift, may_block, off_event_loop};
+use crate::write::{PlainChange, PreparedChange};
 use arrow::datatypes::DataType;
 use corun_store::Lock;
 use corun_wire::error::Refusal;
@@ -41,7 +39,6 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{GroupByExpr, SetExpr, Statement as Sql, TableFactor};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Types of parameters that a statement is compiled for: numbers with different digits are of different types.
 const TYPES_MAX: usize = 8;
@@ -297,7 +294,6 @@ impl ClientSession {
         let Some(act) = act else {
             return Ok(None);
         };
-        let mut waits = None;
         let ran = loop {
             let begin = out.len();
             let ran = self
@@ -306,15 +302,7 @@ impl ClientSession {
             match ran {
                 Err(refusal) if refusal.code == WOULD_WAIT => {
                     out.truncate(begin);
-                    let since = *waits.get_or_insert_with(Instant::now);
-                    let turn = self.store.as_mut().and_then(|store| store.turn(since));
-                    let is_ours = match turn {
-                        Some(turn) => turn.await,
-                        None => false,
-                    };
-                    if !is_ours {
-                        off_event_loop().await;
-                    }
+                    off_event_loop().await;
                 }
                 ran => break ran?,
             }

@@ -1,0 +1,4 @@
+create table t (k int primary key, s smallint, b bigint, n numeric(8,2), m numeric, f double precision, o boolean, y bytea, u uuid, c char(3), v varchar(5), d date, ts timestamp, tz timestamptz)
+insert into t values (1, 1, 1, 2.25, 1.5, 0.5, true, '\x0aff', '00000000-0000-0000-0000-000000000001', 'x', 'abc', '2020-01-05', '2020-01-05 10:00:00', '2020-01-05 10:00:00+00'), (2, 32767, 9223372036854775807, 999999.99, 100, 1e300, false, '\x616263', '00000000-0000-0000-0000-000000000002', 'ab', 'de', '2021-12-31', '2021-12-31 23:59:59', '2021-12-31 23:59:59+00'), (3, -32768, -9223372036854775808, -10.00, 0.1, -2.5, null, null, null, null, null, null, null, null), (2147483647, null, null, null, null, null, null, '', null, '', '', null, null, null)
+create table z (k int, g text)
+insert into z values (1, 'a'), (3, 'b'), (null, 'c')
