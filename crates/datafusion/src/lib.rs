@@ -28,8 +28,8 @@ mod options;
 mod prefilter;
 mod rewrite;
 pub mod rule;
-mod share;
 mod semi_filters;
+mod share;
 pub mod sides;
 mod steering;
 mod stock_line;
@@ -135,7 +135,10 @@ fn install_decisions<const N: usize>(
     drop(rules.splice(after_selection..after_selection, decisions));
     let rules = &mut builder.optimizer().get_or_insert_default().rules;
     let before = rules.iter().position(|rule| rule.name() == semi_filters::BEFORE);
-    rules.insert(before.unwrap_or(rules.len()), Arc::new(semi_filters::FiltersBelowSemiJoins));
+    rules.insert(
+        before.unwrap_or(rules.len()),
+        Arc::new(semi_filters::FiltersBelowSemiJoins),
+    );
     #[cfg(feature = "store")]
     {
         builder = store::install(builder);

@@ -35,7 +35,9 @@ use crate::index::statement;
 use crate::nearest::with_near_table;
 use crate::{Engine, EngineError, QueryOutput, Stop};
 use books::{Books, Started};
-use corun_model::cache::coschedule::{Admission, LlcDomain, Owner, Policy, Priority, Query, QueryId, Scheduler};
+use corun_model::cache::coschedule::{
+    Admission, LlcDomain, Owner, Policy, Priority, Query, QueryId, Scheduler,
+};
 use corun_model::cache::locality::{Classifier, Footprint};
 use corun_model::cache::plan_choice::ChoiceRule;
 use corun_model::cache::slowdown::SlowdownModel;
@@ -290,7 +292,9 @@ impl Coordinator {
     /// A short statement of a transaction has run beside the queries, which from now on leave it CPUs if that is their priority.
     pub fn transacted(&self) {
         if self.shared.options.priority == Priority::Transactions {
-            self.shared.transacted_ns.store(self.shared.now_ns().max(1), Ordering::Relaxed);
+            self.shared
+                .transacted_ns
+                .store(self.shared.now_ns().max(1), Ordering::Relaxed);
         }
     }
 

@@ -49,8 +49,8 @@ pub use rewrite::parse;
 pub(crate) use rewrite::plannable;
 pub(crate) use scopes::{Scopes, folded};
 pub(crate) use typed::{cast_by, metadata_of};
-pub(crate) use zones::{moment_text, timezone};
 pub use types::{PgType, pg_type, pg_type_of};
+pub(crate) use zones::{moment_text, timezone};
 
 use crate::data::StoreView;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, MemoryCatalogProviderList};

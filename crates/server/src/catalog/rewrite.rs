@@ -557,7 +557,8 @@ mod tests {
             ("SELECT mod(a) FROM t", "SELECT mod(a) FROM t"),
         ] {
             let found = of(sql);
-            assert!(found.ends_with(written.trim_start_matches("SELECT ")), "{found}");
+            let (written, _) = written.split_once(" FROM").expect("a query");
+            assert!(found.starts_with(written), "{found}");
         }
     }
 

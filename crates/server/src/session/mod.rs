@@ -46,7 +46,7 @@ pub use statement::Parsed;
 pub(crate) use statement::byte_of;
 pub(crate) use store_error::refusal_of;
 pub(crate) use store_transaction::{Isolation, StoreFailure, StoreTransaction};
+pub(crate) use typing::planned_moments;
 pub(crate) use values::{Cells, as_told, cells_as, columns_of, padded, plain as plain_columns};
 pub(crate) use writing::names;
-pub(crate) use typing::planned_moments;
 pub(crate) use zone::Zone;

@@ -338,11 +338,7 @@ pub(super) fn scalar(of: Type, value: Option<Value<'_>>) -> Result<ScalarValue, 
         }
         Value::Uuid(_) => {
             let mut text = Vec::new();
-            value.write(
-                &mut text,
-                Format::Text,
-                &corun_wire::values::FixedOffset::UTC,
-            );
+            value.write(&mut text, Format::Text, &corun_wire::values::FixedOffset::UTC);
             ScalarValue::Utf8(Some(String::from_utf8_lossy(&text).into_owned()))
         }
         Value::Void => ScalarValue::Null,

@@ -73,7 +73,10 @@ const DAY_US: i64 = 86_400_000_000;
 /// An Arrow type that has no values here.
 pub(crate) fn cells_as<'a>(array: &'a dyn Array, kind: Kind) -> Result<Cells<'a>, Refusal> {
     let read = cells(array)?;
-    if !matches!(kind, Kind::Uuid | Kind::Json | Kind::Jsonb | Kind::Inet | Kind::Oid) {
+    if !matches!(
+        kind,
+        Kind::Uuid | Kind::Json | Kind::Jsonb | Kind::Inet | Kind::Oid
+    ) {
         return Ok(read);
     }
     let value = move |value| match (kind, value) {

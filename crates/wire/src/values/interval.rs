@@ -124,7 +124,10 @@ impl Interval {
 
     fn words(text: &str) -> Result<Self, Wrong> {
         let mut found = Self::default();
-        let mut words = text.split(|c| is_blank(c) || c == ',').filter(|word| !word.is_empty()).peekable();
+        let mut words = text
+            .split(|c| is_blank(c) || c == ',')
+            .filter(|word| !word.is_empty())
+            .peekable();
         if let Some(&"@") = words.peek() {
             words.next();
         }

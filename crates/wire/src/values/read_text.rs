@@ -36,7 +36,11 @@ pub(super) fn value<'a>(of: Type, bytes: &'a [u8], zone: &dyn TimeZone) -> Resul
         Kind::Text | Kind::Varchar | Kind::Bpchar | Kind::Name | Kind::Unknown => Value::Text(text.into()),
         Kind::Json => Value::Json(text.into()),
         Kind::Jsonb => Value::Jsonb(text.into()),
-        Kind::Inet => Value::Inet(inet::normal(trimmed).ok_or_else(|| invalid(of.kind, text))?.into()),
+        Kind::Inet => Value::Inet(
+            inet::normal(trimmed)
+                .ok_or_else(|| invalid(of.kind, text))?
+                .into(),
+        ),
         Kind::Bool => Value::Bool(boolean(trimmed).ok_or_else(|| invalid(of.kind, text))?),
         Kind::Int2 => Value::Int2(whole(of.kind, text, trimmed)?),
         Kind::Int4 => Value::Int4(whole(of.kind, text, trimmed)?),

@@ -102,6 +102,21 @@ pub(super) fn plain(of: Expr) -> Expr {
     Expr::Literal(value, metadata)
 }
 
+/// What is `numeric`, as the float that it is beside floats.
+pub(super) fn as_float(of: Expr, schema: &DFSchema) -> Expr {
+    match of {
+        Expr::Literal(ScalarValue::Decimal128(Some(digits), _, scale), metadata) => {
+            let written = format!("{digits}e{}", -i32::from(scale));
+            let value = written.parse().unwrap_or(f64::NAN);
+            Expr::Literal(ScalarValue::Float64(Some(value)), metadata)
+        }
+        of if of.get_type(schema).is_ok_and(|of| of.is_decimal()) => {
+            Expr::Cast(Cast::new(Box::new(of), DataType::Float64))
+        }
+        of => of,
+    }
+}
+
 /// A number with no more digits than it has.
 fn decimal(unscaled: i128, scale: i8) -> Option<ScalarValue> {
     let digits = unscaled.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;

@@ -124,6 +124,7 @@ impl Typing<'_> {
         };
         Ok(match field.data_type() {
             DataType::Int64 => of,
+            DataType::Float32 | DataType::Float64 => literals::as_float(self.narrowed(of), schema),
             other if other.is_numeric() || other.is_null() => self.narrowed(of),
             _ => of,
         })
@@ -153,7 +154,15 @@ impl Typing<'_> {
         };
         let model = self.narrowed(model);
         let values = values.into_iter().map(|of| self.beside(of, &model, schema));
-        values.collect()
+        let values = values.collect::<Result<Vec<_>>>()?;
+        let is_float = |of: &Expr| of.get_type(schema).is_ok_and(|of| of.is_floating());
+        Ok(match values.iter().any(is_float) {
+            true => values
+                .into_iter()
+                .map(|of| literals::as_float(of, schema))
+                .collect(),
+            false => values,
+        })
     }
 
     fn expression(&self, of: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -200,7 +209,10 @@ impl Typing<'_> {
             Expr::InList(InList { expr, list, negated }) => {
                 let list = list.into_iter().map(|item| self.beside(item, &expr, schema));
                 let list = list.collect::<Result<Vec<_>>>()?;
-                let expr = match list.first() {
+                let float = list
+                    .iter()
+                    .find(|of| of.get_type(schema).is_ok_and(|of| of.is_floating()));
+                let expr = match float.or(list.first()) {
                     Some(first) => Box::new(self.beside(*expr, first, schema)?),
                     None => expr,
                 };
@@ -223,7 +235,9 @@ impl Typing<'_> {
                 let expr = moments::cast(*expr, field.data_type(), schema, self.zone_name);
                 literals::cast(expr, field, schema, self.zone)?
             }
-            Expr::ScalarFunction(ScalarFunction { func, args }) if moments::IN_ZONE.contains(&func.name()) => {
+            Expr::ScalarFunction(ScalarFunction { func, args })
+                if moments::IN_ZONE.contains(&func.name()) =>
+            {
                 let args = moments::in_zone(args, schema, self.zone_name);
                 Expr::ScalarFunction(ScalarFunction { func, args })
             }
