@@ -2,6 +2,7 @@
 
 mod run;
 mod short;
+mod simple;
 
 use self::run::returns_rows;
 pub(in crate::session) use self::short::{ShortSlot, ShortTexts};
