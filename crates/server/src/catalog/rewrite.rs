@@ -304,29 +304,6 @@ fn type_of_rank(function: &Function) -> Option<ast::DataType> {
     }
 }
 
-/// `mod(a, b)`, which is `a % b`.
-fn remainder(function: &Function) -> Option<Expr> {
-    let FunctionArguments::List(list) = &function.args else {
-        return None;
-    };
-    let [
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(left)),
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(right)),
-    ] = list.args.as_slice()
-    else {
-        return None;
-    };
-    (last(&function.name)? == "mod").then(|| {
-        let nested = |of: &Expr| Box::new(Expr::Nested(Box::new(of.clone())));
-        let of = Expr::BinaryOp {
-            left: nested(left),
-            op: ast::BinaryOperator::Modulo,
-            right: nested(right),
-        };
-        Expr::Nested(Box::new(of))
-    })
-}
-
 fn is_uuid(of: &Expr) -> bool {
     match of {
         Expr::Nested(inner) => is_uuid(inner),
@@ -426,11 +403,6 @@ impl VisitorMut for Shown {
 
     fn post_visit_expr(&mut self, of: &mut Expr) -> ControlFlow<()> {
         let take = |of: &mut Expr| std::mem::replace(of, Expr::Value(Value::Null.into()));
-        if let Expr::Function(function) = of
-            && let Some(written) = remainder(function)
-        {
-            *of = written;
-        }
         if let Expr::Function(function) = of
             && let Some(data_type) = type_of_rank(function)
         {

@@ -205,12 +205,8 @@ impl StoreView {
         {
             return Ok(Arc::clone(keys));
         }
-        let keys = match self.store.table_in(DICTIONARY.0, DICTIONARY.1) {
-            Ok(table) => deferrable(&self.store.snapshot()?, &table)?,
-            Err(StoreError::NoTable { .. } | StoreError::NoSchema { .. }) => Vec::new(),
-            Err(error) => return Err(error),
-        };
-        let keys = Arc::new(keys);
+        let dictionary = self.store.table_in(DICTIONARY.0, DICTIONARY.1);
+        let keys = Arc::new(deferrable(dictionary, || self.store.snapshot())?);
         *known = Some((version, Arc::clone(&keys)));
         Ok(keys)
     }

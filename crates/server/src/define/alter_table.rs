@@ -4,8 +4,6 @@ mod column;
 mod constraint;
 mod retype;
 
-pub(super) use constraint::constraint_names;
-
 use super::create_table::check_storage;
 use super::error;
 use super::seen::{At, Relation, Seen, shown};

@@ -1,6 +1,6 @@
 //! `COMMENT ON`: those on tables, columns, constraints and indexes are kept in the dictionary; others are taken and not kept.
 
-use super::alter_table::{at_of, constraint_names};
+use super::alter_table::at_of;
 use super::error;
 use super::index;
 use super::seen::{Relation, Seen, shown};
@@ -32,7 +32,7 @@ pub(super) fn run(
             let column = column.ok_or_else(|| error::syntax("column name must be qualified"))?;
             let info = seen.find_table(&names(&ObjectName(parts))?)?;
             if on_constraint {
-                if !constraint_names(info).contains(&column) {
+                if !info.has_constraint(&column) {
                     let what = format!(
                         "constraint \"{column}\" for table \"{}\" does not exist",
                         info.name

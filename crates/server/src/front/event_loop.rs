@@ -609,12 +609,6 @@ impl<R: Reactor, E: SqlEngine> EventLoop<R, E> {
             .filter(|(_, client)| over(client))
             .map(|(slot, _)| slot)
             .collect();
-        // What waits for others looks whether it has waited long enough.
-        for client in self.clients.iter().map(|(_, client)| client) {
-            if let Stage::Waiting(_) = client.stage {
-                self.mailbox.post(Mail::Woken(client.id));
-            }
-        }
         for slot in slots {
             let refusal = match self.clients[slot].stage {
                 Stage::Login(..) => {

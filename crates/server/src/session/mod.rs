@@ -40,13 +40,15 @@ pub use client::{ClientSession, Effect, Identity, Prepared};
 pub use copying::{CopyDone, CopyWanted};
 pub use engine::{Engine, EngineConfig, FullRights, MakeEngine, Rights, ServerError};
 pub(crate) use error::refusal as refusal_of_datafusion;
-pub(crate) use parameters::read_scalar;
+pub(crate) use parameters::{SCALE as NUMERIC_SCALE, read_scalar};
 pub use portal::{Gone, Portal, Ran, Sink};
 pub use statement::Parsed;
 pub(crate) use statement::byte_of;
 pub(crate) use store_error::refusal_of;
 pub(crate) use store_transaction::{Isolation, StoreFailure, StoreTransaction};
-pub(crate) use typing::planned_moments;
+#[cfg(test)]
+pub(crate) use typing::function_of;
+pub(crate) use typing::{operator_of, planned_moments};
 pub(crate) use values::{Cells, as_told, cells_as, columns_of, padded, plain as plain_columns};
 pub(crate) use writing::names;
 pub(crate) use zone::Zone;

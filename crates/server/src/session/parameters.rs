@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Most parameters, the protocol's number.
 const PARAMETERS_MAX: usize = 65_535;
 /// Digits behind the point of a `numeric` whose value has fewer.
-const SCALE: i8 = 10;
+pub(crate) const SCALE: i8 = 10;
 
 /// A type by a name of SQL.
 pub(super) fn type_named(name: &str) -> Option<Type> {

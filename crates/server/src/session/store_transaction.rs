@@ -337,12 +337,8 @@ impl StoreTransaction {
             return committed.map_err(|error| refusal_of(&error));
         }
         let own = self.run_reading(|transaction| {
-            let (schema, table) = DICTIONARY;
-            match transaction.table_in(schema, table) {
-                Ok(table) => Ok(deferrable(&transaction.snapshot()?, &table)?),
-                Err(StoreError::NoTable { .. } | StoreError::NoSchema { .. }) => Ok(Vec::new()),
-                Err(error) => Err(error.into()),
-            }
+            let dictionary = transaction.table_in(DICTIONARY.0, DICTIONARY.1);
+            Ok(deferrable(dictionary, || transaction.snapshot())?)
         });
         own.map(Arc::new)
     }
@@ -612,14 +608,6 @@ fn entered<'s>(
                 transaction.set_deferred_keys(keys).map_err(failed)?;
             }
             Ok(transaction)
-        }
-    }
-}
-
-impl Drop for StoreTransaction {
-    fn drop(&mut self) {
-        if self.is_open() {
-            self.rollback();
         }
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! What it is not: a parser. It reads a text once, and knows words, quotes and numbers.
 
-use crate::session::read_scalar;
+use crate::session::{NUMERIC_SCALE, read_scalar};
 use corun_wire::values::{Kind, Numeric, TimeZone, Type};
 use datafusion::common::ScalarValue;
 use std::borrow::Cow;
@@ -28,8 +28,6 @@ const DEPTH_MAX: usize = 64;
 const INT4: u32 = 23;
 const INT8: u32 = 20;
 const NUMERIC: u32 = 1700;
-/// Digits behind the point of a parameter that is a `numeric`.
-const SCALE: u8 = 10;
 const PRECISION: u8 = 38;
 
 /// A literal.
@@ -51,9 +49,9 @@ impl Literal {
                 .map(|value| ScalarValue::Int32(Some(value))),
             Literal::Decimal(written) => match Numeric::parse(written).ok()? {
                 Numeric::Finite(number) => {
-                    let value = number.to_i128(SCALE)?;
+                    let value = number.to_i128(NUMERIC_SCALE.unsigned_abs())?;
                     let fits = value.unsigned_abs() < 10u128.pow(u32::from(PRECISION));
-                    fits.then_some(ScalarValue::Decimal128(Some(value), PRECISION, SCALE as i8))
+                    fits.then_some(ScalarValue::Decimal128(Some(value), PRECISION, NUMERIC_SCALE))
                 }
                 _ => None,
             },

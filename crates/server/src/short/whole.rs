@@ -4,11 +4,12 @@
 //! be; what is not as simple, or does not fit its type, the expression itself answers.
 
 use super::expression::Input;
+use crate::session::operator_of;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 
 /// See [`self`].
 #[derive(Debug, Clone)]
@@ -62,16 +63,15 @@ impl Whole {
         } else if let Some(cast) = of.downcast_ref::<CastExpr>() {
             Part::Cast(Box::new(Whole::of(cast.expr().as_ref(), inputs, schema)?))
         } else {
-            let binary = of.downcast_ref::<BinaryExpr>()?;
+            let (left, operator, right) = operands(of)?;
             let side = |side: &dyn PhysicalExpr| {
                 let side = Whole::of(side, inputs, schema)?;
                 (side.width == width).then_some(side)
             };
-            if !matches!(binary.op(), Operator::Plus | Operator::Minus | Operator::Multiply) {
+            if !matches!(operator, Operator::Plus | Operator::Minus | Operator::Multiply) {
                 return None;
             }
-            let (left, right) = (side(binary.left().as_ref())?, side(binary.right().as_ref())?);
-            Part::Of(Box::new((left, *binary.op(), right)))
+            Part::Of(Box::new((side(left)?, operator, side(right)?)))
         };
         Some(Whole { of: part, width })
     }
@@ -110,6 +110,18 @@ impl Whole {
         };
         value.is_none_or(|value| self.width.takes(value)).then_some(value)
     }
+}
+
+/// An operation and its sides. Where clients write, arithmetic is functions that refuse what is beyond their type.
+fn operands(of: &dyn PhysicalExpr) -> Option<(&dyn PhysicalExpr, Operator, &dyn PhysicalExpr)> {
+    if let Some(binary) = of.downcast_ref::<BinaryExpr>() {
+        return Some((binary.left().as_ref(), *binary.op(), binary.right().as_ref()));
+    }
+    let call = of.downcast_ref::<ScalarFunctionExpr>()?;
+    let [left, right] = call.args() else {
+        return None;
+    };
+    Some((left.as_ref(), operator_of(call.fun())?, right.as_ref()))
 }
 
 /// A whole number, or NULL as one; `None`: it is of another type.
@@ -162,6 +174,17 @@ mod tests {
         let narrow: Arc<dyn PhysicalExpr> = cast(product, &schema, DataType::Int32).expect("a cast");
         let whole = Whole::of(narrow.as_ref(), &inputs, &schema).expect("whole");
         assert_eq!(run(&whole, Some(2), None), None, "it does not fit");
+
+        // As arithmetic is where clients write.
+        let call = |sign: Operator| {
+            let args = vec![column("a"), column("b")];
+            let function = Arc::new(crate::session::function_of(sign));
+            ScalarFunctionExpr::try_new(function, args, &schema, Arc::default()).expect("a call")
+        };
+        let whole = Whole::of(&call(Operator::Minus), &inputs, &schema).expect("whole");
+        assert_eq!(run(&whole, Some(2), Some(-5)), Some(ScalarValue::Int32(Some(7))));
+        assert_eq!(run(&whole, Some(i64::from(i32::MIN)), Some(1)), None);
+        assert!(Whole::of(&call(Operator::Divide), &inputs, &schema).is_none());
 
         let quotient = of(column("a"), Operator::Divide, column("b"));
         assert!(Whole::of(quotient.as_ref(), &inputs, &schema).is_none());

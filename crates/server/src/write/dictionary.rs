@@ -320,12 +320,21 @@ pub(crate) struct Deferrable {
     pub(crate) initially: bool,
 }
 
-/// All foreign keys that may be deferred.
+/// All foreign keys that may be deferred; none, where there is no dictionary.
 ///
 /// # Errors
 /// Too many snapshots.
-pub(crate) fn deferrable(snapshot: &Snapshot, dictionary: &Table) -> Result<Vec<Deferrable>> {
-    let rows = snapshot.rows(dictionary, 0..dictionary.rid_end())?;
+pub(crate) fn deferrable(
+    dictionary: Result<Table>,
+    snapshot: impl FnOnce() -> Result<Snapshot>,
+) -> Result<Vec<Deferrable>> {
+    let dictionary = match dictionary {
+        Ok(dictionary) => dictionary,
+        Err(StoreError::NoTable { .. } | StoreError::NoSchema { .. }) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let snapshot = snapshot()?;
+    let rows = snapshot.rows(&dictionary, 0..dictionary.rid_end())?;
     let entries = rows.filter_map(|found| Entry::read(found.row));
     let of = |entry: Entry| Deferrable {
         schema: entry.schema,

@@ -205,15 +205,19 @@ fn within(mut query: Query, with: &With) -> Query {
 
 /// The rows of a query that is nothing but `VALUES`.
 fn plain_rows(query: &Query) -> Option<&[Parens<Vec<Expr>>]> {
-    let is_plain = query.with.is_none()
+    match query.body.as_ref() {
+        SetExpr::Values(values) if is_bare(query) => Some(&values.rows),
+        _ => None,
+    }
+}
+
+/// Whether a query is nothing but its body.
+fn is_bare(query: &Query) -> bool {
+    query.with.is_none()
         && query.order_by.is_none()
         && query.limit_clause.is_none()
         && query.fetch.is_none()
-        && query.locks.is_empty();
-    match query.body.as_ref() {
-        SetExpr::Values(values) if is_plain => Some(&values.rows),
-        _ => None,
-    }
+        && query.locks.is_empty()
 }
 
 /// The rows of a query whose values all are written in it.

@@ -1,6 +1,7 @@
 //! psql and pg_dump: scripts as people write them, and a dump of a real PostgreSQL that is loaded here.
 
 use super::harness::Server;
+use super::harness::wire_client::{Said, WireClient};
 use super::postgres::Postgres;
 use std::path::Path;
 
@@ -172,15 +173,21 @@ fn a_dump_of_postgresql_is_loaded() {
             client.query("set timezone = 'UTC'").expect("an answer");
         }
         for sql in QUESTIONS {
-            let (own, theirs) = (
-                own.query(sql).expect("an answer"),
-                theirs.query(sql).expect("an answer"),
-            );
-            let code = |said: &super::harness::wire_client::Said| said.error.clone().map(|(code, _)| code);
-            assert_eq!(code(&own), code(&theirs), "{options:?}: {sql}: {:?}", own.error);
+            let (own, theirs) = alike(&mut own, &mut theirs, sql, &format!("{options:?}"));
             assert_eq!(own.tags, theirs.tags, "{options:?}: {sql}");
             assert_eq!(own.columns, theirs.columns, "{options:?}: {sql}");
-            assert_eq!(own.rows, theirs.rows, "{options:?}: {sql}");
         }
     }
+}
+
+/// What both say, which has the same rows or the same error.
+pub(super) fn alike(own: &mut WireClient, theirs: &mut WireClient, sql: &str, of: &str) -> (Said, Said) {
+    let (own, theirs) = (
+        own.query(sql).expect("an answer"),
+        theirs.query(sql).expect("an answer"),
+    );
+    let code = |said: &Said| said.error.clone().map(|(code, _)| code);
+    assert_eq!(code(&own), code(&theirs), "{of}: {sql}: {:?}", own.error);
+    assert_eq!(own.rows, theirs.rows, "{of}: {sql}");
+    (own, theirs)
 }

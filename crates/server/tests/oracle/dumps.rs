@@ -1,6 +1,6 @@
 //! PostgreSQL's own pg_dump of this server: what it writes is loaded by a real PostgreSQL, and here again.
 
-use super::drivers::{QUESTIONS, SHOP, script};
+use super::drivers::{QUESTIONS, SHOP, alike, script};
 use super::harness::{Output, Server, postgres_programs};
 use super::postgres::Postgres;
 use std::process::Command;
@@ -68,13 +68,7 @@ fn a_dump_of_this_server_is_loaded_by_postgresql_and_here() {
             client.query("set timezone = 'UTC'").expect("an answer");
         }
         for sql in QUESTIONS {
-            let (own, theirs) = (
-                own.query(sql).expect("an answer"),
-                theirs.query(sql).expect("an answer"),
-            );
-            let code = |said: &super::harness::wire_client::Said| said.error.clone().map(|(code, _)| code);
-            assert_eq!(code(&own), code(&theirs), "{database}: {sql}: {:?}", own.error);
-            assert_eq!(own.rows, theirs.rows, "{database}: {sql}");
+            alike(&mut own, &mut theirs, sql, database);
         }
     }
 }

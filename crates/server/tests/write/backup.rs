@@ -25,7 +25,7 @@ fn a_backup_and_a_follower_have_whole_transactions_while_clients_write() {
     client.execute(&format!(
         "insert into account select g, 100 from generate_series(1, {ACCOUNTS}) as g"
     ));
-    // Numbers of moves that their clients have heard of, from one thread each.
+    // Numbers of moves that their clients were told of, from one thread each.
     let done = [AtomicU64::new(0), AtomicU64::new(0)];
     let ends = AtomicBool::new(false);
     let write = |at: usize| {

@@ -4,6 +4,7 @@
 
 use super::harness::Server;
 use super::postgres::Postgres;
+use super::system::shows_the_same;
 
 const TABLE: &str = r#"
 CREATE TABLE doc (id int PRIMARY KEY, j json, b jsonb, t varchar(20));
@@ -24,8 +25,7 @@ fn json_is_looked_into_as_postgresql_does() {
     assert_eq!(made.error, None);
     let server = Server::start();
     server.client().execute(TABLE);
-    let mut wrong = Vec::new();
-    for command in [
+    let commands = [
         "SELECT id, j -> 'a', j -> 's', j -> 'z', j -> 'none' FROM doc ORDER BY id",
         "SELECT id, j ->> 'a', j ->> 's', j ->> 'n', j ->> 't', j ->> 'z' FROM doc ORDER BY id",
         "SELECT id, j -> 0, j -> -1, j ->> 2, j ->> -4, j -> 4, j -> -5 FROM doc ORDER BY id",
@@ -41,22 +41,8 @@ fn json_is_looked_into_as_postgresql_does() {
         "SELECT id FROM doc WHERE t LIKE '%' || '####' || '%' ESCAPE '#' ORDER BY id",
         "SELECT id FROM doc WHERE t LIKE 'a' || '/%' || 'cde' ESCAPE '/' ORDER BY id",
         "SELECT id FROM doc WHERE t NOT LIKE '%' || '/%' || '%' ESCAPE '/' ORDER BY id",
-    ] {
-        let there = postgres.program("psql", "docs", &["-X", "-c", command]).expect();
-        let here = server.psql(&["-c", command]);
-        if !here.success || here.out != there {
-            let (out, err) = (here.out, here.err);
-            wrong.push(format!(
-                "{command}\n--- PostgreSQL\n{there}\n--- here\n{out}\n{err}"
-            ));
-        }
-    }
-    assert!(
-        wrong.is_empty(),
-        "{} differ:\n{}",
-        wrong.len(),
-        wrong.join("\n\n")
-    );
+    ];
+    shows_the_same(&postgres, "docs", &server, &commands);
 }
 
 /// As drivers ask: with parameters, whose types the statement says.

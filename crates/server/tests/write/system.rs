@@ -69,8 +69,7 @@ fn psql_shows_what_it_shows_of_postgresql() {
     let made = postgres.client("shop").query(TABLES).expect("an answer");
     assert_eq!(made.error, None);
     let server = shop();
-    let mut wrong = Vec::new();
-    for command in [
+    let commands = [
         "\\d",
         "\\dt",
         "\\di",
@@ -127,8 +126,17 @@ fn psql_shows_what_it_shows_of_postgresql() {
         "SELECT c.relname, d.objsubid, d.description FROM pg_description d JOIN pg_class c ON c.oid = d.objoid \
          WHERE c.relname LIKE 'order%' ORDER BY 1",
         "SELECT format_type(1043, 14), format_type(1700, 655366), format_type(1042, -1), format_type(1009, NULL)",
-    ] {
-        let there = postgres.program("psql", "shop", &["-X", "-c", command]).expect();
+    ];
+    shows_the_same(&postgres, "shop", &server, &commands);
+}
+
+/// Whether psql shows the same of both sides for each of these.
+pub(super) fn shows_the_same(postgres: &Postgres, database: &str, server: &Server, commands: &[&str]) {
+    let mut wrong = Vec::new();
+    for command in commands {
+        let there = postgres
+            .program("psql", database, &["-X", "-c", command])
+            .expect();
         let here = server.psql(&["-c", command]);
         if !here.success || here.out != there || !here.err.is_empty() {
             wrong.push(format!(

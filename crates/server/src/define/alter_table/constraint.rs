@@ -15,7 +15,7 @@ use corun_wire::error::{Refusal, code};
 use datafusion::sql::sqlparser::ast::TableConstraint;
 
 /// Names of a table's constraints.
-pub(in crate::define) fn constraint_names(info: &TableInfo) -> Vec<String> {
+fn constraint_names(info: &TableInfo) -> Vec<String> {
     let definition = &info.definition;
     let keys = definition.foreign_keys.iter().map(|key| key.name.clone());
     let checks = definition.checks.iter().map(|check| check.name.clone());
@@ -156,7 +156,7 @@ impl Altering<'_> {
     }
 
     pub(super) async fn validate(&self, session: &mut ClientSession, name: &str) -> Result<(), Refusal> {
-        if !constraint_names(self.info).iter().any(|known| known == name) {
+        if !self.info.has_constraint(name) {
             return Err(error::no_constraint(name, self.table()));
         }
         let check = self
@@ -258,7 +258,7 @@ impl Altering<'_> {
         name: &str,
         to: &str,
     ) -> Result<(), Refusal> {
-        if constraint_names(self.info).iter().any(|known| known == to) {
+        if self.info.has_constraint(to) {
             return Err(error::constraint_exists(to, self.table()));
         }
         let definition = &self.info.definition;

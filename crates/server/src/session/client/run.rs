@@ -182,9 +182,7 @@ impl ClientSession {
                 }
                 _ => {}
             }
-            if !statement.kind.is_quick() {
-                self.leave_short_path().await;
-            }
+            self.leave_short_path().await;
             if let Some(tag) = limits.limited(self.change_transaction(&statement.kind)).await? {
                 portal.state = State::Done(Tag::Plain(tag));
                 return Ok(Ran::Complete(tag.to_owned()));

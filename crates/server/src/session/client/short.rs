@@ -63,6 +63,7 @@ struct Slot {
 
 /// A statement that takes the short path.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "each is on the heap")]
 enum Act {
     Read(Short),
     /// `UPDATE` or `DELETE`, and what it returns of the rows.
@@ -414,9 +415,7 @@ impl ClientSession {
             let (text, frame) = self.texts.frame(sql)?;
             return Some((text, frame, Vec::new()));
         }
-        if self.store.is_none() {
-            return None;
-        }
+        self.store.as_ref()?;
         let (text, lifted) = match self.texts.next.take() {
             Some((text, lifted)) if *text == *sql => (text, lifted),
             _ => (sql.into(), lift(sql)?),
@@ -610,7 +609,7 @@ fn with_digits_of_parameters(plan: LogicalPlan) -> Result<LogicalPlan, DataFusio
     let number = |of: Expr| {
         Ok(match of {
             Expr::Literal(value @ ScalarValue::Decimal128(Some(_), _, ..=10), metadata) => {
-                let value = value.cast_to(&DataType::Decimal128(38, 10))?;
+                let value = value.cast_to(&DataType::Decimal128(38, parameters::SCALE))?;
                 Transformed::yes(Expr::Literal(value, metadata))
             }
             other => Transformed::no(other),

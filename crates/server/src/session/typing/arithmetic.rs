@@ -74,6 +74,25 @@ impl Operation {
     }
 }
 
+/// The sign of the operation that a function is.
+pub(crate) fn operator_of(function: &ScalarUDF) -> Option<Operator> {
+    let of = function.inner().downcast_ref::<Checked>()?;
+    Some(match of.operation {
+        Operation::Add => Operator::Plus,
+        Operation::Subtract => Operator::Minus,
+        Operation::Multiply => Operator::Multiply,
+        Operation::Divide => Operator::Divide,
+        Operation::Remainder => Operator::Modulo,
+        Operation::ToEven => return None,
+    })
+}
+
+/// The function that computes what an operator does.
+#[cfg(test)]
+pub(crate) fn function_of(sign: Operator) -> ScalarUDF {
+    ScalarUDF::new_from_impl(Checked::new(Operation::of_sign(sign).expect("an operation")))
+}
+
 /// The type in which two numbers are computed; of `numeric`, that they are. `None`: not here.
 fn common(left: &DataType, right: &DataType) -> Option<DataType> {
     use DataType as D;
@@ -91,7 +110,7 @@ fn common(left: &DataType, right: &DataType) -> Option<DataType> {
     }
     Some(match one.0.max(other.0) {
         ..=5 => D::Int16,
-        ..=10 => D::Int32,
+        6..=10 => D::Int32,
         _ => D::Int64,
     })
 }
@@ -370,6 +389,21 @@ fn quotient(left: (i128, i8), right: (i128, i8)) -> Option<i128> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_of_arithmetic_are_known_again() {
+        for sign in [
+            Operator::Plus,
+            Operator::Minus,
+            Operator::Multiply,
+            Operator::Divide,
+            Operator::Modulo,
+        ] {
+            assert_eq!(operator_of(&function_of(sign)), Some(sign));
+        }
+        let rounded = ScalarUDF::new_from_impl(Checked::new(Operation::ToEven));
+        assert_eq!(operator_of(&rounded), None);
+    }
 
     #[test]
     fn quotients_have_the_digits_of_postgresql_s() {

@@ -37,6 +37,9 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator};
 use literals::{is_untyped, narrowed};
 
+#[cfg(test)]
+pub(crate) use arithmetic::function_of;
+pub(crate) use arithmetic::operator_of;
 pub(crate) use moments::planned as planned_moments;
 pub(super) use origin::origin;
 
@@ -287,7 +290,7 @@ impl Typing<'_> {
                     .get_type(schema)
                     .is_ok_and(|of| of.is_numeric() || of.is_null())
         };
-        if !compares && !(is_number(&left) && is_number(&right)) {
+        if !(compares || is_number(&left) && is_number(&right)) {
             return Ok(Expr::BinaryExpr(BinaryExpr { left, op, right }));
         }
         let (mut left, mut right) = self.both(*left, *right, schema)?;

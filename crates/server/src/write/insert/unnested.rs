@@ -2,7 +2,7 @@
 //! without a plan for them.
 
 use super::super::types::store_type;
-use super::TableInfo;
+use super::{TableInfo, is_bare};
 use crate::catalog::{array_element_type, array_written};
 use corun_wire::values::Kind;
 use datafusion::sql::sqlparser::ast::{
@@ -11,11 +11,6 @@ use datafusion::sql::sqlparser::ast::{
 
 /// The rows of a query that is nothing but `SELECT * FROM unnest(...)` of written arrays, each of its column's type.
 pub(super) fn rows(query: &Query, info: &TableInfo, columns: &[usize]) -> Option<Vec<Parens<Vec<Expr>>>> {
-    let is_plain = query.with.is_none()
-        && query.order_by.is_none()
-        && query.limit_clause.is_none()
-        && query.fetch.is_none()
-        && query.locks.is_empty();
     let SetExpr::Select(select) = query.body.as_ref() else {
         return None;
     };
@@ -31,7 +26,7 @@ pub(super) fn rows(query: &Query, info: &TableInfo, columns: &[usize]) -> Option
     else {
         return None;
     };
-    if !is_plain || !is_bare(select) || !from.joins.is_empty() || array_exprs.len() > columns.len() {
+    if !is_bare(query) || !is_all(select) || !from.joins.is_empty() || array_exprs.len() > columns.len() {
         return None;
     }
     let mut arrays = Vec::with_capacity(array_exprs.len());
@@ -60,7 +55,7 @@ pub(super) fn rows(query: &Query, info: &TableInfo, columns: &[usize]) -> Option
     (height > 0).then(|| (0..height).map(row).collect())
 }
 
-fn is_bare(select: &Select) -> bool {
+fn is_all(select: &Select) -> bool {
     let all = matches!(select.projection.as_slice(), [SelectItem::Wildcard(_)]);
     let grouped =
         !matches!(&select.group_by, GroupByExpr::Expressions(of, with) if of.is_empty() && with.is_empty());
